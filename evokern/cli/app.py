@@ -1,0 +1,90 @@
+"""The application: its commands, and how every way of ending becomes an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from evokern.cli import doctor, evaluate, plugins, promote, run, runs, task
+from evokern.cli.answer import INTERRUPTED, print_error
+from evokern.errors import EvokernError, Unavailable, UsageError
+
+app = typer.Typer(
+    name="evokern",
+    help="Search for fast, correct compute kernels.",
+    epilog="Exit codes: 0 done; 1 what was asked did not hold; 2 wrong usage; 3 something needed is not here; 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("resume")(run.resume)
+app.command("status")(runs.status)
+app.command("top")(runs.top)
+app.command("show")(runs.show)
+app.command("eval")(evaluate.evaluate)
+app.add_typer(task.app, name="task")
+app.command("promote")(promote.promote)
+app.command("doctor")(doctor.doctor)
+app.command("plugins")(plugins.plugins)
+
+
+def main() -> None:
+    """Run the command line on `sys.argv` and exit with its code."""
+    sys.exit(answer(sys.argv[1:]))
+
+
+def answer(argv: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    as_json = "--json" in argv
+    try:
+        code = app(list(argv), standalone_mode=False, prog_name="evokern")
+    except (Exception, KeyboardInterrupt) as error:
+        if os.environ.get("EVOKERN_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        return _answer_error(error, as_json=as_json)
+    return code if isinstance(code, int) else 0
+
+
+def _answer_error(error: BaseException, *, as_json: bool) -> int:
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the output has left; the interpreter must not try to flush into the closed pipe either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    known = _as_evokern_error(error)
+    print_error(known, as_json=as_json)
+    return known.exit_code
+
+
+def _as_evokern_error(error: BaseException) -> EvokernError:
+    if isinstance(error, EvokernError):
+        return error
+    if isinstance(error, typer.TyperException):
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "evokern"
+        return UsageError(message.strip().rstrip("."), mend=f"See `{command} --help`")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        where = str(error.filename or "")
+        mend = "What was committed is safe: make room, or set EVOKERN_HOME to another disk, then `evokern resume`"
+        return Unavailable(os.strerror(error.errno), where=where, mend=mend)
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        return _as_evokern_error(error.exceptions[0])
+    name = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return EvokernError(f"unexpected {name}", mend="This is a defect of evokern; EVOKERN_DEBUG=1 shows the traceback")

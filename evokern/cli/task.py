@@ -1,0 +1,110 @@
+"""`evokern task`: list, show, new, check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer
+
+if TYPE_CHECKING:
+    from evokern.task import Task
+
+app = typer.Typer(help="Tasks: what must be computed, on which shapes, how exactly.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(help="Name of a task, or path of its folder.")]
+
+
+@app.command("list")
+def list_all(as_json: JsonFlag = False) -> int:
+    """List the tasks that are here."""
+    from evokern.evaluator.catalogue import list_tasks
+    from evokern.report.tables import aligned
+
+    tasks = sorted(list_tasks(), key=lambda task: (task.suite, task.name))
+    rows = [[task.name, task.suite, " ".join(task.dtypes), f"{len(task.search)}"] for task in tasks]
+    text = aligned(["task", "suite", "dtypes", "workloads"], rows) if rows else "no tasks are here"
+    print_answer("evokern.tasks/1", {"tasks": [_summary(task) for task in tasks]}, text, as_json=as_json)
+    return DONE
+
+
+@app.command()
+def show(name: Name, as_json: JsonFlag = False) -> int:
+    """Show one task."""
+    from evokern.evaluator.catalogue import find_task
+
+    task = find_task(name)
+    document = _document(task)
+    lines = [
+        f"{task.suite}/{task.name}: {task.description}",
+        f"dtypes     {', '.join(task.dtypes)}; precision policy {task.policy}",
+        *(f"{a['role']:<10} {a['name']} ({', '.join(a['shape'])}) {a['dtype']}" for a in document["arguments"]),
+        *(f"workload   {w['name']}, {w['residency']}" for w in document["search"]),
+        "held out   "
+        + ", ".join(f"{axis} {low}-{high}" for axis, low, high in task.held_out.axes)
+        + f", {task.held_out.count} secret shapes",
+        f"laws       {', '.join(task.laws) or 'none'}",
+        f"folder     {task.folder}",
+    ]
+    print_answer("evokern.task/1", document, "\n".join(lines), as_json=as_json)
+    return DONE
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the task: a-z, 0-9 and _.")],
+    folder: Annotated[Path, typer.Option(help="Folder that will hold the task's own.")] = Path(),
+    as_json: JsonFlag = False,
+) -> int:
+    """Write a task's folder, complete and sound, to be changed to what you need."""
+    from evokern.evaluator.catalogue import new_task
+
+    made = new_task(name, folder)
+    text = f"written: {made}\nnext: edit task.toml, reference.py and seeds/, then `evokern task check {made}`"
+    print_answer("evokern.task-new/1", {"task": name, "folder": str(made)}, text, as_json=as_json)
+    return DONE
+
+
+@app.command()
+def check(
+    name: Name,
+    backend: Annotated[str, typer.Option(help="Name of a backend; auto for the best one here.")] = "auto",
+    dtype: Annotated[str | None, typer.Option(help="Element type; the task's default if not given.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Say whether a task can tell kernels apart. Exit code 1 where it cannot, with the reasons."""
+    from evokern.cli.run import settings_for
+    from evokern.config import load_config
+    from evokern.evaluator.catalogue import check_task
+    from evokern.store import home as open_home
+
+    settings = settings_for(load_config(None, {"task": name, "backend": backend, "dtype": dtype}))
+    degenerate = list(check_task(settings, home=open_home()))
+    text = f"{name}: sound" if not degenerate else "\n".join(f"{name}: {reason}" for reason in degenerate)
+    print_answer("evokern.task-check/1", {"task": name, "sound": not degenerate, "degenerate": degenerate}, text, as_json=as_json)
+    return DID_NOT_HOLD if degenerate else DONE
+
+
+def _summary(task: Task) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "suite": task.suite,
+        "description": task.description,
+        "dtypes": list(task.dtypes),
+        "folder": str(task.folder),
+    }
+
+
+def _document(task: Task) -> dict[str, Any]:
+    return {
+        **_summary(task),
+        "policy": task.policy,
+        "arguments": [{"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "role": str(a.role)} for a in task.arguments],
+        "search": [{"name": w.name, "axes": dict(w.axes), "residency": w.residency} for w in task.search],
+        "held_out": {"axes": {axis: [low, high] for axis, low, high in task.held_out.axes}, "count": task.held_out.count},
+        "distributions": list(task.distributions),
+        "laws": list(task.laws),
+        "deterministic": task.deterministic,
+        "digest": task.digest,
+    }

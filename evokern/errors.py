@@ -1,0 +1,52 @@
+"""The few exceptions a caller may catch.
+
+Each is one clear line: what is wrong, where, and how to mend it. A bad kernel is never an exception; it is an
+`evokern.evaluation.Evaluation` whose verdict says so.
+"""
+
+from __future__ import annotations
+
+
+class EvokernError(Exception):
+    """A problem told in one line.
+
+    Args:
+        what: What is wrong.
+        where: The file, setting or name concerned; empty where there is none.
+        mend: What the reader can do about it; empty where nothing can be done.
+
+    Attributes:
+        exit_code: Exit status of the command line when this error ends it (DESIGN section 9).
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        self.what, self.where, self.mend = what, where, mend
+        super().__init__(self.line)
+
+    @property
+    def line(self) -> str:
+        """The whole message on one line."""
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return " ".join((f"{text}. {self.mend}" if self.mend else text).split())
+
+    def to_json(self) -> dict[str, str]:
+        """The message in parts, for `--json`."""
+        return {"error": type(self).__name__, "what": self.what, "where": self.where, "mend": self.mend}
+
+
+class UsageError(EvokernError):
+    """The command line, a setting or a file given by the user is wrong."""
+
+    exit_code = 2
+
+
+class Unavailable(EvokernError):
+    """Something needed is not on this machine: a compiler, a device, a writable home, an endpoint."""
+
+    exit_code = 3
+
+
+class SourceError(EvokernError):
+    """A kernel's source breaks a rule that can be read off its text, such as a flag outside the white list."""

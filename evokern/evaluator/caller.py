@@ -1,0 +1,257 @@
+"""One call of one runner, as the judge sees it (EVALUATOR section 3).
+
+A slot is frozen whenever it is not its turn. The judge thaws it, sends GO, waits for DONE and freezes it again: DONE is only
+a hint, what counts is the memory of a frozen process and the CPU time of its whole slot up to that moment. Work that a
+candidate leaves for later therefore neither reaches the outputs nor escapes the clock, and cannot disturb anybody else.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evokern.backend import Limits
+from evokern.evaluation import Reason, Verdict
+from evokern.evaluator import protocol
+from evokern.evaluator.runner import REFUSED_TO_LOAD
+from evokern.evaluator.window import Frame, Placed
+from evokern.sandbox.slot import Slot
+from evokern.sandbox.spawner import Spawner
+
+START_SECONDS = 20.0
+"""How long a runner may take to load and to map its windows."""
+
+END_SECONDS = 2.0
+"""How long the status of a process that hung up is waited for."""
+
+
+class Fault(Exception):
+    """A kernel failed a rung; carries what the evaluation will say.
+
+    Args:
+        verdict: How it ended.
+        reason: Why.
+        detail: One line for the author; must hold nothing of a held-out workload.
+        log: What the process printed.
+    """
+
+    def __init__(self, verdict: Verdict, reason: Reason, detail: str = "", log: str = "") -> None:
+        super().__init__(f"{verdict}: {reason}: {detail}")
+        self.verdict, self.reason, self.detail, self.log = verdict, reason, detail, log
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a call took; nanoseconds.
+
+    Attributes:
+        cpu_ns: CPU time of the slot.
+        wall_ns: From GO to DONE.
+        queued_ns: Of that, time for which the slot, or the judge to hear it, was ready but had no processor: the machine's doing.
+        claimed_ns: The runner's claim.
+    """
+
+    cpu_ns: int
+    wall_ns: int
+    queued_ns: int
+    claimed_ns: int
+
+
+class Caller:
+    """A runner in its slot with its windows.
+
+    Args:
+        spawner: Where slots come from.
+        entry: `module:function` that runs inside.
+        zygote: Name of the zygote to fork.
+        argument: What the entry is started with.
+        frame: Its windows.
+        limits: Of the slot.
+        artefact: Descriptor of the built kernel, or None.
+        readable: What it may read beside the toolchain.
+        writable: What it may write.
+        environment: Literal environment.
+    """
+
+    def __init__(
+        self,
+        spawner: Spawner,
+        *,
+        entry: str,
+        zygote: str,
+        argument: bytes,
+        limits: Limits,
+        artefact: int | None = None,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.slot: Slot = spawner.slot(
+            entry,
+            zygote=zygote,
+            descriptors=[] if artefact is None else [artefact],
+            argument=argument,
+            limits=limits,
+            readable=readable,
+            writable=writable,
+            environment=environment or {},
+        )
+        self.frame: Frame | None = None
+        self._seq = 0
+
+    def bind(self, frame: Frame) -> None:
+        """Share the windows; returns when they are mapped and the kernel is loaded.
+
+        Raises:
+            Fault: It crashed, timed out or broke the protocol.
+        """
+        self.frame = frame
+        record, descriptors = frame.bind(self._next())
+        self._send(record, descriptors)
+        self._done(START_SECONDS)
+        self.slot.freeze()
+
+    def workspace_size(self, placed: Sequence[Placed]) -> int:
+        """Bytes of workspace that the kernel asks for this call; it must not be frozen yet.
+
+        Raises:
+            Fault: As `bind`.
+        """
+        self.slot.thaw()
+        self._send(protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), kind=protocol.Kind.SIZE)))
+        size = protocol.decode_bytes(self._receive(START_SECONDS), self._seq)
+        self.slot.freeze()
+        return size
+
+    def prepare(self, placed: Sequence[Placed], how: Callable[[protocol.Go], float]) -> float:
+        """Have a trusted process make ready for a call, outside the clock; the slot is frozen before and after.
+
+        Args:
+            placed: All arguments, inputs written.
+            how: Asks over the slot's socket and waits, such as `Baseline.prepare`.
+
+        Returns:
+            Seconds that it took.
+        """
+        self.slot.thaw()
+        seconds = how(protocol.Go(self._next(), tuple(p.place for p in placed)))
+        self.slot.freeze()
+        return seconds
+
+    def call(self, placed: Sequence[Placed], deadline_s: float) -> Call:
+        """One call on inputs that are already written. The slot is frozen before and after.
+
+        Args:
+            placed: All arguments.
+            deadline_s: Wall time after which the kernel has timed out.
+
+        Raises:
+            Fault: It crashed, refused, timed out, or broke the protocol.
+        """
+        assert self.frame is not None
+        workspace = self.frame.workspace
+        record = protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), 0, workspace.size if workspace else 0))
+        before, queued = self.slot.cpu_ns(), self.slot.queued_ns() + queued_ns()
+        self.slot.thaw()
+        start = time.monotonic_ns()
+        self._send(record)
+        done = self._done(deadline_s)
+        wall = time.monotonic_ns() - start
+        listened = queued_ns()
+        self.slot.freeze()
+        cpu, queued = self.slot.cpu_ns() - before, self.slot.queued_ns() + listened - queued
+        self._refuse_extra_records()
+        if done.status:
+            raise Fault(Verdict.CRASHED, Reason.REFUSED, f"the kernel returned {done.status}", self.slot.output())
+        return Call(cpu, wall, queued, done.claimed_ns)
+
+    def close(self) -> int:
+        """End the slot and give its windows back; nothing of it is left afterwards.
+
+        Returns:
+            Processes found beside the runner.
+        """
+        strays = self.slot.kill().strays
+        if self.frame is not None:
+            self.frame.close()
+            self.frame = None
+        return strays
+
+    def _next(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _send(self, record: bytes, descriptors: Sequence[int] = ()) -> None:
+        try:
+            if descriptors:
+                socket.send_fds(self.slot.socket, [record], list(descriptors))
+            else:
+                self.slot.socket.send(record)
+        except OSError:
+            raise self._death() from None
+
+    def _receive(self, deadline_s: float) -> bytes:
+        self.slot.socket.settimeout(deadline_s)
+        try:
+            data = self.slot.socket.recv(protocol.MAX_RECORD)
+        except TimeoutError:
+            self.slot.kill()
+            raise Fault(Verdict.TIMED_OUT, Reason.DEADLINE_RUN, f"no answer within {deadline_s:.1f} s", self.slot.output()) from None
+        except OSError:
+            data = b""
+        if not data:
+            raise self._death()
+        return data
+
+    def _done(self, deadline_s: float) -> protocol.Done:
+        try:
+            return protocol.decode_done(self._receive(deadline_s), self._seq)
+        except protocol.ProtocolViolation as violation:
+            raise Fault(Verdict.HACKED, Reason.PROTOCOL, str(violation)) from None
+
+    def _refuse_extra_records(self) -> None:
+        self.slot.socket.setblocking(False)
+        try:
+            extra = self.slot.socket.recv(protocol.MAX_RECORD)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            raise self._death() from None
+        if extra:
+            raise Fault(Verdict.HACKED, Reason.PROTOCOL, "a second record for one call")
+        raise self._death()
+
+    def _death(self) -> Fault:
+        """What the end of the process means. The socket closes a moment before the status is known, which is worth a wait."""
+        end = time.monotonic() + END_SECONDS
+        while self.slot.status() is None and time.monotonic() < end:
+            time.sleep(0.001)
+        death = self.slot.kill()
+        if death.flooded:
+            return Fault(Verdict.CRASHED, Reason.OUTPUT_FLOOD, "printed more than the limit", death.output)
+        if death.out_of_memory:
+            return Fault(Verdict.CRASHED, Reason.MEMORY, "used more memory than the limit", death.output)
+        if death.status == REFUSED_TO_LOAD:
+            return Fault(Verdict.BUILD_FAILED, Reason.ENTRY, _last_line(death.output), death.output)
+        if death.too_many_processes:
+            return Fault(Verdict.CRASHED, Reason.PROCESSES, "started more processes than the limit", death.output)
+        if death.status is not None and death.status < 0:
+            return Fault(Verdict.CRASHED, Reason.SIGNAL, f"ended by signal {-death.status}", death.output)
+        return Fault(Verdict.CRASHED, Reason.EXIT, f"the process ended with status {death.status}", death.output)
+
+
+def queued_ns() -> int:
+    """How long this thread has been ready but without a processor, nanoseconds; 0 where the kernel does not say."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as stream:
+            return int(stream.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:300] if lines else ""

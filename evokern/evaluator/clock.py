@@ -1,0 +1,271 @@
+"""The judge's clock: paired calls, blocks, and what a call that does nothing takes (EVALUATOR section 3).
+
+On one thread a call takes the CPU time of its slot, and wall time must agree with it, but for the time that the scheduler says
+it kept the slot waiting: a sample that waited for another process or for a clock is void and taken again. On several threads a call takes wall time, because
+CPU time over the threads granted would reward a kernel that leaves most of them idle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import numpy as np
+
+from evokern.evaluation import Clock, Measurement, Ratio, Reason, Sample, Verdict
+from evokern.evaluator.caller import Call, Caller, Fault
+from evokern.evaluator.contestant import CANDIDATE, Axes, Contestant, entered
+from evokern.evaluator.exchange import verify_tiles, write
+from evokern.evaluator.secrecy import Secret
+from evokern.evaluator.sets import Shelf
+from evokern.statistics import paired_ratio
+from evokern.task import Task, Workload
+
+RETAKES = 3
+"""How often a void sample is taken again before it is left out."""
+
+VOID_SHARE = 0.06
+"""Wall time beyond CPU time, as a share of it, from which a sample is void."""
+
+VOID_US = 60.0
+"""The same in microseconds beyond the null's own, for short calls."""
+
+CHARGED = 0.5
+"""Share of void samples above which a candidate is charged, where its opponent has less than half of that."""
+
+EVICTION_SHARE = 2
+"""Bytes read to evict, over the size of the last-level cache."""
+
+LEAST_TIME_NS = 1000.0
+"""Times at or below the null are taken as this, so that a ratio stays finite; `impossible` deals with them."""
+
+
+class Evictor:
+    """Empties the caches by reading clean memory; writing would leave dirty lines that land in the timed span.
+
+    Args:
+        cache_bytes: Size of the last-level cache.
+    """
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._memory = np.ones(min(max(EVICTION_SHARE * cache_bytes, 32 << 20), 256 << 20) // 8, np.uint64)
+
+    def evict(self) -> None:
+        """Read all of it."""
+        self._memory.max()
+
+
+@dataclass
+class Series:
+    """Samples of two contestants on one workload, and what follows from them.
+
+    Attributes:
+        samples: All of them, void ones included.
+        null_ns: Taken off each time.
+    """
+
+    null_ns: float
+    samples: list[Sample] = field(default_factory=list)
+
+    def times_ns(self, who: str) -> list[float]:
+        """Valid times of one contestant, null taken off."""
+        return [self._time(s) for s in self.samples if s.who == who and not s.void]
+
+    def ratio(self, who: str, opponent: str) -> Ratio | None:
+        """The opponent's time over `who`'s, from pairs of which both halves are valid; None where there is none."""
+        halves = {(s.cluster, s.pair, s.who): self._time(s) for s in self.samples if not s.void}
+        pairs = sorted({(c, p) for c, p, name in halves if name == who and (c, p, opponent) in halves})
+        if not pairs:
+            return None
+        logs = [math.log(halves[c, p, opponent] / halves[c, p, who]) for c, p in pairs]
+        return paired_ratio(logs, [c for c, _ in pairs])
+
+    def void_share(self, who: str) -> float:
+        """Share of void samples of one contestant."""
+        mine = [s for s in self.samples if s.who == who]
+        return sum(bool(s.void) for s in mine) / len(mine) if mine else 0.0
+
+    def _time(self, sample: Sample) -> float:
+        return max(sample.cpu_ns - self.null_ns, LEAST_TIME_NS)
+
+
+Stop = Callable[[Mapping[str, Ratio], int], bool]
+"""Told the ratios so far and the number of allocations; whether to stop."""
+
+
+@dataclass
+class JudgedClock:
+    """Times contestants against each other.
+
+    Attributes:
+        task: Whose calls.
+        threads: Threads granted.
+        shelf: Sets of inputs with expected outputs.
+        evictor: Empties caches.
+        deadline: Seconds a call on a workload may take.
+        null_ns: Median time of a call that does nothing; 0 until calibrated.
+        null_gap_ns: Wall time in which it neither worked nor waited for a processor.
+        resolution_ns: Interquartile range of it.
+    """
+
+    task: Task
+    threads: int
+    shelf: Shelf
+    evictor: Evictor
+    deadline: Callable[[Workload], float]
+    null_ns: float = 0.0
+    null_gap_ns: float = 0.0
+    resolution_ns: float = 0.0
+
+    def calibrate(self, null: Contestant, workload: Workload, secret: Secret, count: int = 32) -> None:
+        """Time a kernel that does nothing, under the same protocol, writes and eviction included."""
+        calls = self._calls(null, workload, secret.stream("null"), count)
+        times = np.array([self._time_ns(call) for call in calls])
+        self.null_ns = float(np.median(times))
+        self.null_gap_ns = float(np.median([_idle_ns(call) for call in calls]))
+        low, high = np.percentile(times, [25, 75])
+        self.resolution_ns = float(high - low)
+
+    def glance(self, contestant: Contestant, workload: Workload, secret: Secret, count: int = 5) -> float:
+        """A quick look at a time, microseconds less the null: enough to tell what is long enough to be timed."""
+        calls = self._calls(contestant, workload, secret.stream("glance", workload.name), count)
+        return max(median(self._time_ns(call) for call in calls) - self.null_ns, 0.0) / 1000
+
+    def _calls(self, contestant: Contestant, workload: Workload, rng: np.random.Generator, count: int) -> list[Call]:
+        with entered(contestant, [dict(workload.axes)], workload.name) as caller:
+            return [self._call(contestant, caller, workload, rng)[0] for _ in range(count + 1)][1:]
+
+    def compare(self, who: Contestant, opponent: Contestant, workloads: Sequence[Workload], secret: Secret, *, clusters: int, stop: Stop) -> dict[str, Series]:
+        """Time two contestants in blocks ABBA or BAAB by secret coin, each allocation with fresh processes and memory.
+
+        Args:
+            who: The one whose ratio is asked for.
+            opponent: The other.
+            workloads: On which; each gets one block of two pairs per allocation.
+            secret: Key and context of every draw.
+            clusters: Most allocations.
+            stop: See `Stop`; asked after each allocation.
+
+        Raises:
+            Fault: A contestant failed, or waits instead of working.
+        """
+        series = {w.name: Series(self.null_ns) for w in workloads}
+        for cluster in range(clusters):
+            rng = secret.stream("cluster", cluster)
+            for workload in workloads:
+                self._allocation(who, opponent, workload, rng, cluster, series[workload.name])
+            ratios = {name: one.ratio(who.name, opponent.name) for name, one in series.items()}
+            if all(ratios.values()) and stop({k: v for k, v in ratios.items() if v is not None}, cluster + 1):
+                break
+        self._charge(who.name, opponent.name, series)
+        return series
+
+    def _allocation(self, who: Contestant, opponent: Contestant, workload: Workload, rng: np.random.Generator, cluster: int, series: Series) -> None:
+        shapes = [dict(workload.axes)]
+        with entered(who, shapes, workload.name) as first, _unblamed(opponent, shapes, workload.name) as second:
+            self._block((who, first), (opponent, second), workload, rng, cluster, series)
+
+    def _block(
+        self, a: tuple[Contestant, Caller], b: tuple[Contestant, Caller], workload: Workload, rng: np.random.Generator, cluster: int, series: Series
+    ) -> None:
+        for contestant, caller in (a, b):  # the first call on a shape is a build
+            self._call(contestant, caller, workload, rng)
+        turns = [(a, 0), (b, 0), (b, 1), (a, 1)] if rng.integers(2) else [(b, 0), (a, 0), (a, 1), (b, 1)]
+        chosen = rng.choice(self.shelf.count(workload), 2, replace=False)
+        for (contestant, caller), pair in turns:
+            series.samples += self._sample(contestant, caller, workload, rng, int(chosen[pair]), cluster, pair)
+
+    def _sample(self, contestant: Contestant, caller: Caller, workload: Workload, rng: np.random.Generator, index: int, cluster: int, pair: int) -> list[Sample]:
+        """One half of a pair: the valid sample last, void ones before it."""
+        taken = []
+        for _ in range(1 + RETAKES):
+            call, void = self._call(contestant, caller, workload, rng, index)
+            taken.append(Sample(contestant.name, cluster, pair, round(self._time_ns(call)), call.wall_ns, void))
+            if not void:
+                break
+        return taken
+
+    def _call(self, contestant: Contestant, caller: Caller, workload: Workload, rng: np.random.Generator, index: int | None = None) -> tuple[Call, str]:
+        chosen = int(rng.integers(self.shelf.count(workload))) if index is None else index
+        exchange = write(self.task, caller, dict(workload.axes), self.shelf.timed(workload, chosen), rng, layout="contiguous", permute=True)
+        if workload.residency == "cold":
+            self.evictor.evict()
+        try:
+            call = caller.call(exchange.placed, self.deadline(workload))
+            if not contestant.trusted:
+                verify_tiles(self.task, caller, exchange, rng)
+        except Fault as fault:
+            raise fault if contestant.name == CANDIDATE else _opponent_failed(contestant, fault) from None
+        return call, self._void(call)
+
+    def _time_ns(self, call: Call) -> float:
+        return call.cpu_ns if self.threads == 1 else call.wall_ns
+
+    def _void(self, call: Call) -> str:
+        if self.threads > 1:
+            return ""
+        beyond = _idle_ns(call) - self.null_gap_ns
+        return "waited" if self.null_ns and beyond > max(VOID_SHARE * call.cpu_ns, VOID_US * 1000) else ""
+
+    def _charge(self, who: str, opponent: str, series: Mapping[str, Series]) -> None:
+        for one in series.values():
+            if one.void_share(who) > CHARGED and one.void_share(opponent) < CHARGED / 2:
+                raise Fault(Verdict.QUARANTINED, Reason.CLOCK_MISMATCH, "its wall time exceeds its CPU time: it waits, or works where the clock does not see it")
+
+
+def _idle_ns(call: Call) -> int:
+    """Wall time in which the slot neither worked nor, like the judge that listened to it, waited for a processor."""
+    return call.wall_ns - call.cpu_ns - call.queued_ns
+
+
+@contextmanager
+def _unblamed(opponent: Contestant, shapes: Sequence[Axes], workload: str) -> Iterator[Caller]:
+    """As `entered`, for a contestant whose failure to start is not the candidate's."""
+    try:
+        caller = opponent.enter(shapes, workload)
+    except Fault as fault:
+        raise _opponent_failed(opponent, fault) from None
+    try:
+        yield caller
+    finally:
+        opponent.leave(caller)
+
+
+def _opponent_failed(opponent: Contestant, fault: Fault) -> Fault:
+    return Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"the opponent '{opponent.name}' failed: {fault.detail or fault.reason}")
+
+
+def measurement(workload: Workload, who: str, series: Series, opponent: str, as_name: str, clock: JudgedClock, floor_us: float | None) -> Measurement | None:
+    """What a series says of one contestant; None where no pair is valid.
+
+    Args:
+        workload: Where.
+        who: Name of the contestant.
+        series: Its samples.
+        opponent: Name of the opponent in the samples.
+        as_name: Name of the opponent in the result.
+        clock: For null and resolution.
+        floor_us: Time below which the device cannot be, for `share`.
+    """
+    ratio = series.ratio(who, opponent)
+    if ratio is None:
+        return None
+    time_us = median(series.times_ns(who)) / 1000
+    return Measurement(
+        workload=workload.name,
+        clock=Clock.JUDGED,
+        time_us=time_us,
+        null_us=clock.null_ns / 1000,
+        resolution_us=clock.resolution_ns / 1000,
+        share=None if floor_us is None else floor_us / time_us,
+        versus={as_name: ratio},
+        samples=tuple(series.samples),
+    )
+
+
+def merged(first: Measurement, second: Measurement) -> Measurement:
+    """Two measurements of one workload: the second's time, and both lists of opponents and samples."""
+    return replace(second, versus={**first.versus, **second.versus}, samples=first.samples + second.samples)

@@ -1,0 +1,210 @@
+"""Held-out workloads: shapes and layouts that nobody saw, drawn from a key (DESIGN section 5, EVALUATOR section 4).
+
+One epoch's set comes from HMAC-SHA256 of (key, task, epoch) alone, so a resumed run has the same and nobody without the key
+can tell any. Each set mixes the kinds of shapes that kernels tuned on round ones fail on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from evokern.errors import UsageError
+from evokern.task import HeldOutSpace, Task, constraints_hold
+
+TILE = 16
+"""Rows of this length or less are shorter than the tile of any vectorised kernel."""
+
+FEW_ROWS = 4
+
+LONG_SHARE = 0.5
+"""A workload of at least this share of `max_elements` counts as long enough to time."""
+
+_TRIES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutWorkload:
+    """One secret workload.
+
+    Attributes:
+        axes: Value of every axis, sorted by name.
+        layout: "contiguous", "offset" or "padded".
+        timed_hint: Whether it is meant to be long enough to time; the device decides.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+    layout: str
+    timed_hint: bool
+
+    @property
+    def name(self) -> str:
+        """Axes as text, such as `cols=4099,rows=1021`; never shown before the set is retired."""
+        return ",".join(f"{axis}={value}" for axis, value in self.axes)
+
+
+def draw(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
+    """The held-out workloads of one epoch.
+
+    A third or more are long. As far as the task's ranges allow, among them are rows longer than any visible one, a prime
+    number of columns, odd sizes, rows shorter than a tile, a single row and a single column; every layout occurs. None is a
+    visible workload, and all are distinct.
+
+    Args:
+        task: Gives ranges, count and layouts.
+        key: Secret of the run.
+        epoch: Index of the set.
+
+    Raises:
+        UsageError: The ranges hold too few workloads that satisfy the constraints.
+    """
+    context = f"evokern.held_out/1\0{task.digest}\0{epoch}\0".encode()
+    taken = {w.axes for w in task.search}
+    layouts = task.held_out.layouts
+    first = _Chance(key, context + b"layout").below(len(layouts))
+    drawn = []
+    for index in range(task.held_out.count):
+        kind = _KINDS[index % len(_KINDS)]
+        axes = _found(task, _Chance(key, context + str(index).encode()), kind, taken)
+        taken.add(axes)
+        elements = math.prod(value for _, value in axes)
+        drawn.append(HeldOutWorkload(axes, layouts[(first + index) % len(layouts)], elements >= LONG_SHARE * task.held_out.max_elements))
+    return drawn
+
+
+class _Chance:
+    """A stream of numbers from a key: HMAC-SHA256 in counter mode."""
+
+    def __init__(self, key: bytes, context: bytes) -> None:
+        self._blocks = self._numbers(key, context)
+
+    @staticmethod
+    def _numbers(key: bytes, context: bytes) -> Iterator[int]:
+        counter = 0
+        while True:
+            yield int.from_bytes(hmac.digest(key, context + counter.to_bytes(8, "little"), hashlib.sha256), "little")
+            counter += 1
+
+    def below(self, bound: int) -> int:
+        """Uniform in [0, bound): 256 bits leave no bias that matters."""
+        return next(self._blocks) % bound
+
+    def between(self, low: int, high: int) -> int:
+        """Uniform in [low, high]; `low` where the range is empty."""
+        return low + self.below(max(high - low, 0) + 1)
+
+    def spread(self, low: int, high: int) -> int:
+        """In [low, high] with a uniform logarithm, so that small sizes occur as often as large ones."""
+        if high <= low:
+            return low
+        share = self.below(1 << 53) / (1 << 53)
+        return min(high, max(low, round(math.exp(math.log(low) + share * (math.log(high + 1) - math.log(low))))))
+
+
+Kind = Callable[[Task, _Chance], dict[str, int]]
+
+
+def _longer_row(task: Task, chance: _Chance) -> dict[str, int]:
+    """The inner axis above every visible workload's."""
+    inner = task.axes[-1]
+    longest = max(dict(w.axes)[inner] for w in task.search)
+    low, high = _range(task.held_out, inner)
+    return _filled(task, chance, {inner: chance.between(max(low, longest + 1), high)})
+
+
+def _prime_row(task: Task, chance: _Chance) -> dict[str, int]:
+    """A prime inner axis, long."""
+    low, high = _long_inner(task)
+    return _filled(task, chance, {task.axes[-1]: _prime_at_most(chance.spread(low, high), low)})
+
+
+def _long_and_odd(task: Task, chance: _Chance) -> dict[str, int]:
+    """All axes odd, long."""
+    low, high = _long_inner(task)
+    axes = _filled(task, chance, {task.axes[-1]: chance.spread(low, high) | 1})
+    return {axis: value | 1 for axis, value in axes.items()}
+
+
+def _below_a_tile(task: Task, chance: _Chance) -> dict[str, int]:
+    """The inner axis shorter than a tile."""
+    low, high = _range(task.held_out, task.axes[-1])
+    return _any(task, chance) | {task.axes[-1]: chance.between(max(low, min(2, high)), min(TILE - 1, high))}
+
+
+def _few_rows(task: Task, chance: _Chance) -> dict[str, int]:
+    """The outer axes at most four."""
+    ranges = ((axis, *_range(task.held_out, axis)) for axis in task.axes[:-1])
+    return _any(task, chance) | {axis: chance.between(low, min(FEW_ROWS, high)) for axis, low, high in ranges}
+
+
+def _one_row(task: Task, chance: _Chance) -> dict[str, int]:
+    """The outer axes at the low end of their ranges."""
+    return _any(task, chance) | {axis: _range(task.held_out, axis)[0] for axis in task.axes[:-1]}
+
+
+def _one_column(task: Task, chance: _Chance) -> dict[str, int]:
+    """The inner axis at the low end of its range."""
+    return _any(task, chance) | {task.axes[-1]: _range(task.held_out, task.axes[-1])[0]}
+
+
+def _primes(task: Task, chance: _Chance) -> dict[str, int]:
+    """All axes prime."""
+    return {axis: _prime_at_most(value, _range(task.held_out, axis)[0]) for axis, value in _any(task, chance).items()}
+
+
+def _any(task: Task, chance: _Chance) -> dict[str, int]:
+    """Anywhere in the ranges."""
+    return {axis: chance.spread(*_range(task.held_out, axis)) for axis in task.axes}
+
+
+_KINDS: tuple[Kind, ...] = (_longer_row, _below_a_tile, _prime_row, _one_row, _long_and_odd, _primes, _one_column, _few_rows, _any)
+"""In this order a third or more is long whatever the count, and of three layouts each falls on a long one."""
+
+
+def _long_inner(task: Task) -> tuple[int, int]:
+    """Range of the inner axis in which the others can make the workload long."""
+    low, high = _range(task.held_out, task.axes[-1])
+    others = math.prod(_range(task.held_out, axis)[1] for axis in task.axes[:-1])
+    return min(high, max(low, 2 * TILE, math.ceil(LONG_SHARE * task.held_out.max_elements / others) + 1)), high
+
+
+def _filled(task: Task, chance: _Chance, fixed: Mapping[str, int]) -> dict[str, int]:
+    """The other axes such that the workload is long."""
+    axes = dict(fixed)
+    for axis in task.axes:
+        if axis not in axes:
+            low, high = _range(task.held_out, axis)
+            room = task.held_out.max_elements / math.prod(axes.values())
+            axes[axis] = min(high, max(low, chance.between(math.ceil(LONG_SHARE * room) + 1, math.floor(room))))
+    return axes
+
+
+def _found(task: Task, chance: _Chance, kind: Kind, taken: set[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    # Where a kind does not exist in the task's ranges, any other shape is better than none.
+    for attempt in range(_TRIES):
+        axes = (kind if attempt < _TRIES // 2 else _any)(task, chance)
+        key = tuple(sorted(axes.items()))
+        if key not in taken and _allowed(task, axes):
+            return key
+    raise UsageError("the held-out ranges hold too few workloads that satisfy the constraints", where=str(task.folder / "task.toml"))
+
+
+def _allowed(task: Task, axes: Mapping[str, int]) -> bool:
+    within = all(low <= axes[axis] <= high for axis, low, high in task.held_out.axes)
+    return within and math.prod(axes.values()) <= task.held_out.max_elements and constraints_hold(task.constraints, axes)
+
+
+def _range(space: HeldOutSpace, axis: str) -> tuple[int, int]:
+    return next((low, high) for name, low, high in space.axes if name == axis)
+
+
+def _prime_at_most(value: int, low: int) -> int:
+    """The largest prime in [low, value]; `value` where there is none."""
+    return next((n for n in range(value, max(low, 2) - 1, -1) if _is_prime(n)), value)
+
+
+def _is_prime(n: int) -> bool:
+    return n >= 2 and all(n % d for d in range(2, math.isqrt(n) + 1))  # noqa: PLR2004 - the first prime

@@ -1,0 +1,503 @@
+"""The oracle: draws inputs and computes what the outputs should be (EVALUATOR section 1).
+
+Two halves. `serve` runs in a slot of its own, for the reference and `make_inputs` are the task's code: it is given one set's
+seed at a time and is believed for values only. `Oracle` is the judge's end; it never imports torch. Requests and answers are
+small JSON datagrams; tensors travel through memory that the judge allocates and reuses.
+
+Every value comes from (seed, distribution, axes) alone. Float inputs are drawn by distribution; what `make_inputs` returns
+takes the place of integers, scalars and flags, and under the distribution "task" of floats too. Parameters are standard
+normal under every distribution, so they are never at an identity value. Expected outputs are the reference's in float64 on
+the very values that kernels get in the run's dtype.
+"""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evokern.errors import Unavailable, UsageError
+from evokern.evaluator.correctness import Floats, RowErrors, Scale, row_errors, scale_of
+from evokern.evaluator.mapped import keep_memory_mapped
+from evokern.task import RUN_DTYPE, DType, Role, Task, evaluate_expression
+
+if TYPE_CHECKING:
+    import torch
+
+ENTRY = "evokern.evaluator.oracle:serve"
+"""What a slot runs."""
+
+MODULES = ("torch", "evokern.evaluator.oracle")
+"""What its zygote imports."""
+
+MAX_DATAGRAM = 1 << 16
+SECONDS = 120.0
+"""How long one draw may take."""
+
+_ALIGNMENT = 64
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_NUMPY = {DType.FLOAT32: "f4", DType.FLOAT16: "f2", DType.BFLOAT16: "u2"}
+_NUMPY |= {DType.INT64: "i8", DType.INT32: "i4", DType.INT8: "i1", DType.BOOL: "?"}
+_CHANGED_SCALAR = 2.0
+
+
+@dataclass
+class InputSet:
+    """One draw: inputs, and what the outputs should be.
+
+    Attributes:
+        axes: Of the workload.
+        distribution: How floats were drawn.
+        seed: Of the draw.
+        inputs: By argument, contiguous, in the run's dtype (bfloat16 as its bits, uint16); scalars as 0-d arrays.
+        expected: Oracle's value of each output, float64.
+        scale: How large it is, per output.
+        reference_error: Errors of the references on these values, per output; eager's is first.
+        reduction: K, the longest sum behind an output element.
+    """
+
+    axes: dict[str, int]
+    distribution: str
+    seed: int
+    inputs: dict[str, NDArray[Any]]
+    expected: dict[str, Floats]
+    scale: dict[str, Scale]
+    reference_error: dict[str, list[RowErrors]]
+    reduction: int
+    _block: _Block = field(repr=False)
+    _owner: Oracle = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it holds."""
+        return self._block.size
+
+    def add_reference(self, outputs: Mapping[str, NDArray[Any]], dtype: DType) -> None:
+        """Take another reference's outputs on these inputs, such as the compiled one's, into the rule's e_ref."""
+        for name, actual in outputs.items():
+            self.reference_error[name].append(row_errors(actual, self.expected[name], dtype))
+
+    def release(self) -> None:
+        """Give the memory back to the oracle for its next draw; no array of this set may be used afterwards."""
+        self.inputs, self.expected, self.scale, self.reference_error = {}, {}, {}, {}
+        self._owner.take_back(self._block)
+
+
+class Oracle:
+    """The judge's end of an oracle.
+
+    Args:
+        sock: Sequenced socket to a process that runs `serve` with `argument(task, dtype)`.
+        task: Whose inputs and outputs.
+        dtype: Element type of the run.
+
+    Raises:
+        UsageError: The reference cannot be loaded.
+        Unavailable: The process ended or does not answer.
+    """
+
+    KEPT_BLOCKS = 4
+
+    def __init__(self, sock: socket.socket, task: Task, dtype: DType) -> None:
+        self.task, self.dtype = task, dtype
+        self._sock = sock
+        self._sock.settimeout(SECONDS)
+        self._free: list[_Block] = []
+        self._has_magnitude = defines(task.reference, "magnitude")
+        self._ask({"op": "load"})
+
+    def draw(self, axes: Mapping[str, int], distribution: str, seed: int, *, redraw: str = "") -> InputSet:
+        """One set of inputs with its expected outputs.
+
+        Args:
+            axes: Value of every axis.
+            distribution: Name from `evokern.task.DISTRIBUTIONS`.
+            seed: In [0, 2^63); equal arguments give equal bits on the same machine.
+            redraw: Name of one input that is drawn from another seed, all others staying as they are; a scalar of fixed
+                value is doubled. Empty for none.
+
+        Raises:
+            UsageError: The reference fails, or returns something that the task does not declare.
+            Unavailable: The process ended or does not answer.
+        """
+        axes = dict(axes)
+        plan = self._plan(axes)
+        block = self._block_for(plan.size)
+        request = {"op": "draw", "axes": axes, "distribution": distribution, "seed": seed, "redraw": redraw, "places": plan.places}
+        try:
+            answer = self._ask(request, [block.descriptor])
+        except UsageError:
+            self.take_back(block)
+            raise
+        arrays = {name: block.array(place) for name, place in plan.places.items()}
+        return self._input_set(axes, distribution, seed, arrays, answer["scalars"], block)
+
+    def take_back(self, block: _Block) -> None:
+        """Keep a block for the next draw, or unmap it where enough are kept."""
+        if len(self._free) < self.KEPT_BLOCKS:
+            self._free.append(block)
+        else:
+            block.close()
+
+    def close(self) -> None:
+        """Hang up; the process ends by itself. Sets that are still held stay valid."""
+        self._sock.close()
+        for block in self._free:
+            block.close()
+        self._free.clear()
+
+    def _plan(self, axes: Mapping[str, int]) -> _Plan:
+        plan = _Plan()
+        for argument in self.task.inputs:
+            if not argument.is_scalar:
+                plan.add(f"in.{argument.name}", _NUMPY[argument.dtype_for(self.dtype)], argument.shape_for(axes))
+        for argument in self.task.outputs:
+            shape = argument.shape_for(axes)
+            rows = int(np.prod(shape[:-1] if len(shape) > 1 else shape, dtype=np.int64))
+            plan.add(f"out.{argument.name}", "f8", shape)
+            for part in ("row_rms", "row_mean", "row_scale", "eager_square", "eager_mean"):
+                plan.add(f"{part}.{argument.name}", "f8", (rows,))
+            if self._has_magnitude:
+                plan.add(f"magnitude.{argument.name}", "f8", shape)
+        return plan
+
+    def _input_set(
+        self,
+        axes: dict[str, int],
+        distribution: str,
+        seed: int,
+        arrays: Mapping[str, NDArray[Any]],
+        scalars: Mapping[str, float],
+        block: _Block,
+    ) -> InputSet:
+        inputs: dict[str, NDArray[Any]] = {}
+        for argument in self.task.inputs:
+            kind = _NUMPY[argument.dtype_for(self.dtype)]
+            inputs[argument.name] = np.array(scalars[argument.name], kind) if argument.is_scalar else arrays[f"in.{argument.name}"]
+        names = [argument.name for argument in self.task.outputs]
+        scales = {
+            n: Scale(arrays[f"row_rms.{n}"], arrays[f"row_mean.{n}"], arrays[f"row_scale.{n}"], arrays.get(f"magnitude.{n}")) for n in names
+        }
+        errors = {n: [RowErrors(arrays[f"eager_square.{n}"], arrays[f"eager_mean.{n}"])] for n in names}
+        reduction = max(1, evaluate_expression(self.task.reduction, axes))
+        return InputSet(axes, distribution, seed, inputs, {n: arrays[f"out.{n}"] for n in names}, scales, errors, reduction, block, self)
+
+    def _block_for(self, size: int) -> _Block:
+        fitting = sorted((b for b in self._free if size <= b.size <= 2 * size), key=lambda b: b.size)
+        if fitting:
+            self._free.remove(fitting[0])
+            return fitting[0]
+        return _Block(size)
+
+    def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        try:
+            socket.send_fds(self._sock, [json.dumps(request).encode()], list(descriptors))
+            data = self._sock.recv(MAX_DATAGRAM)
+        except TimeoutError as error:
+            raise Unavailable(f"the oracle did not answer within {SECONDS:.0f} s", where=self.task.name) from error
+        except OSError as error:
+            raise Unavailable(f"the oracle's process ended: {error}", where=self.task.name) from error
+        if not data:
+            raise Unavailable("the oracle's process ended", where=self.task.name, mend="It may have run out of memory")
+        answer: dict[str, Any] = json.loads(data)
+        if "error" in answer:
+            raise UsageError(str(answer["error"]), where=str(self.task.folder / "reference.py"))
+        return answer
+
+
+def argument(task: Task, dtype: DType) -> bytes:
+    """The argument that `serve` is started with."""
+    arguments = [
+        {
+            "name": a.name,
+            "scalar": a.is_scalar,
+            "dtype": str(a.dtype_for(dtype)),
+            "own": a.dtype == RUN_DTYPE,
+            "role": str(a.role),
+            "value": a.value,
+        }
+        for a in task.arguments
+    ]
+    return json.dumps({"reference": task.reference, "arguments": arguments, "dtype": str(dtype), "policy": task.policy}).encode()
+
+
+def defines(source: str, name: str) -> bool:
+    """Whether a module's text has a top-level function of that name."""
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in ast.parse(source).body)
+
+
+class _Block:
+    """Memory shared with the oracle's process: sealed in size, so that it cannot be cut off under the judge."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.descriptor = os.memfd_create("set", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, size)
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        self._map = mmap.mmap(self.descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+
+    def array(self, place: Sequence[Any]) -> NDArray[Any]:
+        """The array at a place (offset, dtype, shape)."""
+        offset, kind, shape = place
+        return np.ndarray(tuple(shape), np.dtype(kind), self._map, offset)
+
+    def close(self) -> None:
+        # The map goes with the last array on it.
+        os.close(self.descriptor)
+
+
+class _Plan:
+    """Where each array lies in a block."""
+
+    def __init__(self) -> None:
+        self.size = mmap.PAGESIZE
+        self.places: dict[str, tuple[int, str, tuple[int, ...]]] = {}
+
+    def add(self, name: str, kind: str, shape: tuple[int, ...]) -> None:
+        offset = -(-self.size // _ALIGNMENT) * _ALIGNMENT
+        self.places[name] = (offset, kind, shape)
+        self.size = offset + np.dtype(kind).itemsize * int(np.prod(shape, dtype=np.int64))
+
+
+# From here on: the process that holds the reference.
+
+
+def serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
+    """Answer the judge until it hangs up.
+
+    Args:
+        sock: Sequenced socket to the judge.
+        descriptors: None are expected.
+        argument: As `argument` makes it.
+    """
+    keep_memory_mapped()
+    server = _Server(json.loads(argument))
+    while True:
+        data, received, _, _ = socket.recv_fds(sock, MAX_DATAGRAM, 1)
+        if not data:
+            return
+        try:
+            answer = server.answer(json.loads(data), received)
+        except _ReferenceError as refusal:
+            answer = {"error": str(refusal)}
+        finally:
+            for descriptor in received:
+                os.close(descriptor)
+        sock.send(json.dumps(answer).encode())
+
+
+class _ReferenceError(Exception):
+    """The reference does not do what the task declares."""
+
+
+class _Server:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+        torch.set_float32_matmul_precision("high" if settings["policy"] == "tf32" else "highest")
+        self.torch = torch
+        self.settings = settings
+        self.dtype: torch.dtype = getattr(torch, settings["dtype"])
+        self.inputs = [a for a in settings["arguments"] if a["role"] not in (Role.OUT, Role.WORKSPACE, Role.WORKSPACE_ZEROED)]
+        self.outputs = [a for a in settings["arguments"] if a["role"] in (Role.OUT, Role.INOUT)]
+        self.names: dict[str, Any] = {}
+
+    def answer(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
+        if request["op"] == "load":
+            self.names = load_reference(self.settings["reference"])
+            return {}
+        # Closed with the last array on it, when the draw is done.
+        return self._draw(request, mmap.mmap(descriptors[0], 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
+
+    def _draw(self, request: Mapping[str, Any], shared: mmap.mmap) -> dict[str, Any]:
+        arrays = {
+            name: np.ndarray(tuple(shape), np.dtype(kind), shared, offset) for name, (offset, kind, shape) in request["places"].items()
+        }
+        inputs = self._inputs(request, {name: tuple(place[2]) for name, place in request["places"].items()})
+        for name, value in inputs.items():
+            if isinstance(value, self.torch.Tensor):
+                arrays[f"in.{name}"][...] = _to_numpy(value)
+        # Computed on values of their own: a reference that works in place would otherwise change what kernels get.
+        wide = {n: v.double() if isinstance(v, self.torch.Tensor) and v.is_floating_point() else _copied(v) for n, v in inputs.items()}
+        expected = self._outputs("run", wide, arrays, self.torch.float64)
+        magnitude = self._outputs("magnitude", wide, arrays, self.torch.float64) if "magnitude" in self.names else {}
+        del wide
+        eager = self._outputs("run", {n: _copied(v) for n, v in inputs.items()}, arrays, None)
+        for output in self.outputs:
+            self._write_output(output, arrays, expected[output["name"]], magnitude.get(output["name"]), eager[output["name"]])
+        return {"scalars": {n: v for n, v in inputs.items() if not isinstance(v, self.torch.Tensor)}}
+
+    def _write_output(
+        self,
+        output: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        expected: torch.Tensor,
+        magnitude: torch.Tensor | None,
+        eager: torch.Tensor,
+    ) -> None:
+        name = output["name"]
+        values = arrays[f"out.{name}"]
+        values[...] = expected.numpy()
+        if magnitude is not None:
+            arrays[f"magnitude.{name}"][...] = magnitude.abs().numpy()
+        scale = scale_of(values, arrays.get(f"magnitude.{name}"))
+        errors = row_errors(_to_numpy(eager), values, DType(output["dtype"]))
+        parts = {"row_rms": scale.row_rms, "row_mean": scale.row_mean, "row_scale": scale.row_scale}
+        for part, content in {**parts, "eager_square": errors.mean_square, "eager_mean": errors.mean}.items():
+            arrays[f"{part}.{name}"][...] = content
+
+    def _inputs(self, request: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+        """Every input by name: tensors in their dtype, scalars as Python numbers."""
+        made = self._made_inputs(request, "")
+        remade = self._made_inputs(request, request["redraw"]) if request["redraw"] in made else made
+        inputs: dict[str, Any] = {}
+        for argument in self.inputs:
+            name = argument["name"]
+            redrawn = name == request["redraw"]
+            source = remade if redrawn else made
+            if argument["value"] is not None:
+                inputs[name] = self._fixed(argument, redrawn)
+            elif name in source and (argument["scalar"] or not self._drawn_by_distribution(argument, request["distribution"])):
+                inputs[name] = self._checked_input(argument, source[name], shapes.get(f"in.{name}", ()))
+            elif not argument["own"] and not self._is_float(argument):
+                raise _ReferenceError(f"input '{name}' has dtype {argument['dtype']}: make_inputs must draw it")
+            else:
+                generator = self._generator(request, name, redrawn)
+                inputs[name] = self._float(argument, request["distribution"], shapes.get(f"in.{name}", ()), generator)
+        return inputs
+
+    def _made_inputs(self, request: Mapping[str, Any], redraw: str) -> dict[str, Any]:
+        if "make_inputs" not in self.names:
+            if request["distribution"] == "task":
+                raise _ReferenceError("distribution 'task' needs a function make_inputs(axes, dtype, generator)")
+            return {}
+        made = self._call("make_inputs", dict(request["axes"]), self.dtype, self._generator(request, "make_inputs", bool(redraw)))
+        if not isinstance(made, dict) or not set(made) <= {a["name"] for a in self.inputs}:
+            raise _ReferenceError("make_inputs must return a dict from names of inputs to tensors or numbers")
+        return made
+
+    def _drawn_by_distribution(self, argument: Mapping[str, Any], distribution: str) -> bool:
+        return distribution != "task" and self._is_float(argument)
+
+    def _is_float(self, argument: Mapping[str, Any]) -> bool:
+        return DType(argument["dtype"]).is_float
+
+    def _fixed(self, argument: Mapping[str, Any], redrawn: bool) -> float | int:
+        value = argument["value"]
+        if redrawn:
+            value = value * _CHANGED_SCALAR if value else 1.0
+        # As the kernel receives it: rounded to its type.
+        rounded = self.torch.tensor(value, dtype=getattr(self.torch, argument["dtype"])).item()
+        return float(rounded) if self._is_float(argument) else int(rounded)
+
+    def _generator(self, request: Mapping[str, Any], name: str, redrawn: bool) -> torch.Generator:
+        text = json.dumps([request["seed"], request["distribution"], name, redrawn])
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+        return self.torch.Generator().manual_seed(seed)
+
+    def _float(self, argument: Mapping[str, Any], distribution: str, shape: tuple[int, ...], generator: torch.Generator) -> Any:
+        kind = "normal" if argument["role"] == Role.PARAMETER else distribution
+        values = _DRAWS[kind](self.torch, shape, generator).to(getattr(self.torch, argument["dtype"]))
+        return float(values) if argument["scalar"] else values
+
+    def _checked_input(self, argument: Mapping[str, Any], value: Any, shape: tuple[int, ...]) -> Any:
+        name, kind = argument["name"], getattr(self.torch, argument["dtype"])
+        if argument["scalar"]:
+            return self.torch.as_tensor(value).to(kind).item()
+        if not isinstance(value, self.torch.Tensor) or tuple(value.shape) != shape or value.dtype is not kind:
+            declared = f"{argument['dtype']} of shape {list(shape)}"
+            raise _ReferenceError(f"make_inputs returned {_described(value)} for '{name}', the task declares {declared}")
+        return value.contiguous()
+
+    def _outputs(
+        self, function: str, inputs: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], dtype: torch.dtype | None
+    ) -> dict[str, torch.Tensor]:
+        """What the reference returns, checked against the task's outputs; floats as `dtype`, or their own where None."""
+        returned = self._call(function, *inputs.values())
+        values = returned if isinstance(returned, tuple | list) else (returned,)
+        if len(values) != len(self.outputs):
+            raise _ReferenceError(f"{function} returns {len(values)} values, the task declares {len(self.outputs)} outputs")
+        results = {}
+        for output, value in zip(self.outputs, values, strict=True):
+            name, shape = output["name"], arrays[f"out.{output['name']}"].shape
+            kind = getattr(self.torch, output["dtype"]) if dtype is None or not self._is_float(output) else dtype
+            if function != "run":
+                kind = self.torch.float64
+            if not isinstance(value, self.torch.Tensor) or tuple(value.shape) != shape or value.dtype is not kind:
+                text = f"{function} returned {_described(value)} for '{name}', should be {kind} of shape {list(shape)}"
+                raise _ReferenceError(text.replace("torch.", ""))
+            results[name] = value.detach().contiguous().resolve_conj()
+        return results
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        try:
+            return self.names[function](*arguments)
+        except Exception as error:
+            raise _ReferenceError(f"{function} failed: {type(error).__name__}: {error}"[:2000]) from error
+
+
+def load_reference(source: str) -> dict[str, Any]:
+    """The names that a reference's text defines.
+
+    Raises:
+        _ReferenceError: It fails while it is loaded.
+    """
+    names: dict[str, Any] = {"__name__": "reference"}
+    try:
+        exec(compile(source, "reference.py", "exec"), names)
+    except Exception as error:
+        raise _ReferenceError(f"cannot be loaded: {type(error).__name__}: {error}"[:2000]) from error
+    return names
+
+
+def _normal(torch: Any, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    values: torch.Tensor = torch.randn(shape, generator=generator)
+    return values
+
+
+def _spiked(torch: Any, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    values = _normal(torch, shape, generator)
+    first = int(torch.randint(0, min(97, max(values.numel(), 1)), (), generator=generator))
+    values.view(-1)[first::97] *= 40
+    return values
+
+
+_DRAWS: dict[str, Callable[[Any, tuple[int, ...], Any], Any]] = {
+    "normal": _normal,
+    "wide": lambda torch, shape, generator: _normal(torch, shape, generator).mul_(10),
+    "tiny": lambda torch, shape, generator: _normal(torch, shape, generator).mul_(1e-3),
+    "shifted": lambda torch, shape, generator: _normal(torch, shape, generator).add_(50),
+    "spiked": _spiked,
+    "integers": lambda torch, shape, generator: torch.randint(-4, 5, shape, generator=generator).float(),
+    "task": _normal,
+}
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if hasattr(value, "clone") else value
+
+
+def _to_numpy(tensor: torch.Tensor) -> NDArray[Any]:
+    import torch
+
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    result: NDArray[Any] = tensor.numpy()
+    return result.view(np.uint16) if result.dtype == np.int16 else result
+
+
+def _described(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"{value.dtype} of shape {list(shape)}"

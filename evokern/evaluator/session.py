@@ -1,0 +1,333 @@
+"""A session: one task on one device, made ready and kept ready by a judge."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+
+import evokern
+from evokern import plugins
+from evokern.backend import Backend, Built, Limits
+from evokern.errors import Unavailable, UsageError
+from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
+from evokern.evaluator import admission, baseline, held_out, oracle
+from evokern.evaluator.baseline import Baseline
+from evokern.evaluator.caller import Caller, Fault
+from evokern.evaluator.check import deadline
+from evokern.evaluator.clock import Evictor, JudgedClock
+from evokern.evaluator.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
+from evokern.evaluator.exchange import write
+from evokern.evaluator.ladder import CLUSTERS, Ladder
+from evokern.evaluator.mapped import ENVIRONMENT
+from evokern.evaluator.oracle import Oracle
+from evokern.evaluator.secrecy import Secret, fresh_secret, kept_secret
+from evokern.evaluator.sets import Shelf
+from evokern.evaluator.statement import Closing, ClosingRow, Opening, Preparation, WorkloadTimes
+from evokern.kernel import Kernel
+from evokern.evaluator.window import Frame
+from evokern.sandbox.spawner import Spawner
+from evokern.task import DType, Task, Workload, load_task
+
+EVALUATOR = f"evokern/{evokern.__version__}"
+
+SHORTEST_US = 1000.0
+"""A CPU workload whose baseline takes less is checked, not timed (EVALUATOR section 3)."""
+
+BASELINE_CLUSTERS = 6
+"""Allocations behind the choice of the fastest baseline; every elite is measured against it anew."""
+
+BUILD_SECONDS = 60.0
+BUILD_MEMORY = 2 << 30
+RUN_MEMORY = 2 << 30
+RUN_PROCESSES = 64
+TORCH_MEMORY = 12 << 30
+
+
+class Session:
+    """Builders, oracle, baselines and clock of one task.
+
+    Args:
+        opening: What the engine asked for.
+        say: Told what takes time.
+
+    Attributes:
+        task: The task.
+        dtype: Element type.
+        ladder: Judges kernels.
+        preparation: What was found; what the engine is told.
+
+    Raises:
+        EvokernError: The task is wrong, or something needed is not here.
+    """
+
+    def __init__(self, opening: Opening, say: Callable[[str], None]) -> None:
+        start = time.monotonic()
+        self._say = say
+        self.opening = opening
+        self.dtype: DType = opening.dtype
+        self.task: Task = load_task(Path(opening.task_folder))
+        self._backend: Backend = plugins.load("backend", opening.backend)()
+        self._facts = self._backend.probe()
+        self._backend.require(self.dtype)
+        self._home = Path(opening.home)
+        self._runner_cpus, self._judge_cpus = split_cpus(opening.threads)
+        os.sched_setaffinity(0, self._judge_cpus)
+        # The spawner and its zygotes start before any key is drawn, so that no key can be in memory they inherit.
+        self._spawner = Spawner.start(
+            {"kernel": ["evokern.evaluator.runner", self._backend.loader().split(":")[0]], "torch": list(oracle.MODULES)},
+            scratch=self._home / "scratch",
+        )
+        try:
+            self._make_ready(start)
+        except BaseException:
+            self._spawner.close()
+            raise
+
+    def _make_ready(self, start: float) -> None:
+        opening = self.opening
+        self._secret = kept_secret(self._home / "keys" / opening.key_name) if opening.key_name else fresh_secret()
+        self._building = threading.Semaphore(opening.builds)
+        self._say("starting the oracle and the baselines")
+        self._shelf = Shelf(self.task, self._oracle(), self._secret)
+        degenerate = tuple(admission.admit(self.task, self.dtype, self._shelf.oracle, self._secret))
+        if degenerate and not opening.degenerate:
+            raise UsageError(
+                f"the task cannot tell good kernels from bad ones: {degenerate[0]}", where=self.task.name, mend="Mend it, or run it with --degenerate"
+            )
+        clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache()), self._deadline)
+        instruments = {name: self._instrument(name, kernel) for name, kernel in self._backend.instruments().items()}
+        clock.calibrate(instruments["null"], self.task.search[0], self._secret)
+        self._instruments = instruments
+        self._baselines, times = self._time_baselines(clock, instruments["copy"])
+        baselines = self._baselines
+        best = {w: baselines[t.best].callers[w] for w, t in times.items() if t.timed}
+        self._held_out = held_out.draw(self.task, self._secret.key, opening.epoch)
+        fingerprint = self._fingerprint()
+        self.ladder = Ladder(
+            task=self.task,
+            dtype=self.dtype,
+            fingerprint=fingerprint,
+            secret=self._secret,
+            shelf=self._shelf,
+            clock=clock,
+            baselines=ResidentContestant(BASELINE, best),
+            times=times,
+            held_out=self._held_out,
+            build=self.build,
+            contestant=self._contestant,
+            describe=self._backend.read,
+        )
+        if not best:
+            raise UsageError("every visible workload is too short to time on this device", where=self.task.name, mend="Add larger ones to task.toml")
+        self.preparation = Preparation(
+            fingerprint, self._spawner.tier, tuple(times.values()), clock.null_ns / 1000, clock.resolution_ns / 1000, degenerate, time.monotonic() - start
+        )
+
+    def build(self, kernel: Kernel) -> Built:
+        """Build a kernel or find its product in the cache; any number of threads may ask."""
+        with self._building:
+            cpus = tuple(sorted(self._judge_cpus))
+            limits = Limits(memory_bytes=BUILD_MEMORY, seconds=BUILD_SECONDS, cpus=cpus)
+            if kernel.dialect not in self._backend.dialects:
+                return Built(False, None, "unsupported", f"backend {self._backend.name} takes {', '.join(self._backend.dialects)}, not {kernel.dialect}")
+            return self._backend.build([kernel], sandbox=self._spawner, cache=self._home / "build", limits=limits)[0]
+
+    def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
+        """Measure the champion once more against everything, held-out workloads included, which retires them."""
+        self._say("measuring the best kernel once more, on the held-out shapes too")
+        secret = self._secret.derive("finish", champion.id)
+        built = self.build(champion)
+        candidate = self._contestant(CANDIDATE, champion, built)
+        rivals: dict[str, Contestant] = dict(self._baselines)
+        if seed is not None and seed.id != champion.id:
+            rivals["seed"] = self._kernel_as_rival(seed)
+        try:
+            rows = [self._closing_row(candidate, w, rivals, secret, held_out=False) for w in self.ladder.timed]
+            rows += self._held_out_rows(candidate, secret)
+            correct, detail = True, ""
+        except Fault as fault:
+            rows, correct, detail = [], False, f"{fault.verdict}: {fault.detail}"
+        names = tuple(f"{w.name} {w.layout}" for w in self._held_out)
+        return Closing(tuple(rows), names, correct, _speed_kept(rows), detail)
+
+    def close(self) -> None:
+        """End every process."""
+        self._spawner.close()
+
+    def _closing_row(self, candidate: Contestant, workload: Workload, rivals: Mapping[str, Contestant], secret: Secret, *, held_out: bool) -> ClosingRow:
+        clock, versus, times = self.ladder.clock, dict[str, Ratio](), dict[str, float]()
+        own: list[float] = []
+        for name, rival in rivals.items():
+            series = clock.compare(candidate, rival, [workload], secret.derive(name), clusters=CLUSTERS, stop=_never)[workload.name]
+            ratio = series.ratio(CANDIDATE, rival.name)
+            if ratio is not None:
+                versus[name] = ratio
+                times[name] = median(series.times_ns(rival.name)) / 1000
+                own += series.times_ns(CANDIDATE)
+        baselines = {n: t for n, t in times.items() if n in rivals and n != "seed"}
+        if not baselines:
+            raise Fault(Verdict.INFRASTRUCTURE, Reason.NOISE, "the machine was too busy for a time that can be trusted")
+        best = min(baselines, key=lambda n: baselines[n])
+        times["copy"] = clock.glance(self._instruments["copy"], workload, secret)
+        time_us = median(own) / 1000
+        return ClosingRow(workload.name, held_out, time_us, times, best, versus, times["copy"] / time_us)
+
+    def _held_out_rows(self, candidate: Contestant, secret: Secret) -> list[ClosingRow]:
+        """The held-out workloads that eager takes long enough on, contiguous: layouts are the gate's matter."""
+        points = [Workload(w.axes) for w in self._held_out if w.timed_hint]
+        rivals = {"eager": self._baseline("eager", points)}
+        if "compile" in self._baselines:
+            # One compilation with symbolic shapes serves them all; one for each shape would take minutes.
+            rivals["compile_dynamic"] = self._baseline("compile_dynamic", points)
+        rows = []
+        for workload in points:
+            if self.ladder.clock.glance(rivals["eager"], workload, secret) >= SHORTEST_US:
+                rows.append(self._closing_row(candidate, workload, rivals, secret.derive(workload.name), held_out=True))
+        return rows
+
+    def _kernel_as_rival(self, kernel: Kernel) -> Contestant:
+        return replace(self._contestant("seed", kernel, self.build(kernel)), trusted=True)
+
+    def _deadline(self, workload: Workload) -> float:
+        return deadline(self.task, dict(workload.axes), self.dtype)
+
+    def _oracle(self) -> Oracle:
+        slot = self._spawner.slot(
+            oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(self.task, self.dtype), limits=self._torch_limits(self._judge_cpus),
+            readable=python_folders(),
+        )  # fmt: skip
+        return Oracle(slot.socket, self.task, self.dtype)
+
+    def _baseline(self, variant: str, workloads: Sequence[Workload] | None = None) -> ResidentContestant:
+        """A baseline that is compiled and warm on the workloads."""
+        chosen = self.task.search if workloads is None else workloads
+        cache = self._home / "cache" / "inductor"
+        # Open to the slots' user ids, which see nothing of the closed folder around it.
+        cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache.mkdir(exist_ok=True)
+        cache.chmod(0o777)
+        caller = Caller(
+            self._spawner, entry=baseline.ENTRY, zygote="torch",
+            argument=baseline.argument(self.task, variant, threads=self.opening.threads, cache=cache),
+            limits=self._torch_limits(self._runner_cpus), readable=python_folders(), writable=[cache], environment=ENVIRONMENT,
+        )  # fmt: skip
+        try:
+            caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen]))
+        except Fault as fault:
+            raise Unavailable(f"the baseline '{variant}' does not start: {fault.detail}. {fault.log.strip()[-500:]}", mend="`evokern doctor` says what is missing") from None
+        rng = self._secret.stream("baseline", variant)
+        for workload in chosen:
+            exchange = write(self.task, caller, dict(workload.axes), self._shelf.timed(workload, 0), rng, layout="contiguous", permute=False)
+            caller.prepare(exchange.placed, Baseline(caller.slot.socket, self.task, self.dtype).prepare)
+        return ResidentContestant(variant, {w.name: caller for w in chosen})
+
+    def _time_baselines(self, clock: JudgedClock, copy: Contestant) -> tuple[dict[str, ResidentContestant], dict[str, WorkloadTimes]]:
+        """Eager on every visible workload, the others on those that are long enough."""
+        eager = self._baseline("eager")
+        looks = {w.name: clock.glance(eager, w, self._secret) for w in self.task.search}
+        timed = [w for w in self.task.search if looks[w.name] >= SHORTEST_US]
+        baselines = {"eager": eager}
+        times: dict[str, dict[str, float]] = {w.name: {"eager": looks[w.name]} for w in self.task.search}
+        for variant in self.opening.baselines:
+            if variant != "eager" and timed:
+                self._say(f"compiling the baseline '{variant}' (kept for later runs)")
+                baselines[variant] = self._baseline(variant, timed)
+        for rival in [*(b for n, b in baselines.items() if n != "eager"), copy]:
+            series = clock.compare(rival, eager, timed, self._secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=_never)
+            for name, one in series.items():
+                for who in (rival.name, "eager"):
+                    times[name][who] = median(one.times_ns(who) or [math.inf]) / 1000
+        found = {}
+        for workload in self.task.search:
+            mine = times[workload.name]
+            best = min((n for n in mine if n in baselines), key=lambda n: mine[n])
+            found[workload.name] = WorkloadTimes(workload.name, workload in timed, mine, best)
+        return baselines, found
+
+    def _instrument(self, name: str, kernel: Kernel) -> Contestant:
+        built = self.build(kernel)
+        if not built.ok:
+            raise Unavailable(f"the compiler cannot build the '{name}' instrument: {built.log.strip()[-300:]}", mend="`evokern doctor` says what is missing")
+        return replace(self._contestant(name, kernel, built), trusted=True)
+
+    def _contestant(self, name: str, kernel: Kernel, built: Built) -> KernelContestant:
+        assert built.artefact is not None
+        threads = str(self.opening.threads)
+        return KernelContestant(
+            name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self._spawner, "kernel",
+            self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"},
+        )  # fmt: skip
+
+    def _limits(self) -> Limits:
+        return Limits(memory_bytes=RUN_MEMORY, processes=RUN_PROCESSES, cpus=tuple(sorted(self._runner_cpus)))
+
+    def _torch_limits(self, cpus: set[int]) -> Limits:
+        return Limits(memory_bytes=TORCH_MEMORY, processes=512, file_bytes=1 << 30, output_bytes=64 << 20, cpus=tuple(sorted(cpus)))
+
+    def _fingerprint(self) -> Fingerprint:
+        facts, limits = self._facts, self._limits()
+        return Fingerprint(
+            evaluator=EVALUATOR,
+            backend=facts.backend,
+            device=facts.device,
+            driver=facts.driver,
+            compiler=facts.compiler,
+            flags=" ".join(facts.flags),
+            libraries=f"torch {metadata.version('torch')}, numpy {metadata.version('numpy')}",
+            policy=self.task.policy,
+            threads=self.opening.threads,
+            tier=self._spawner.tier,
+            limits=f"memory {limits.memory_bytes}, processes {limits.processes}",
+            baselines=tuple(self._baselines),
+            held_out_epoch=self.opening.epoch,
+        )
+
+
+def _never(ratios: Mapping[str, Ratio], clusters: int) -> bool:
+    return False
+
+
+def _speed_kept(rows: Sequence[ClosingRow]) -> float | None:
+    """Geomean speed-up over the best baseline on held-out workloads, over that on visible ones."""
+    logs: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        logs[row.held_out].append(math.log(row.versus[row.best].estimate))
+    if not all(logs.values()):
+        return None
+    return math.exp(sum(logs[True]) / len(logs[True]) - sum(logs[False]) / len(logs[False]))
+
+
+def split_cpus(threads: int) -> tuple[set[int], set[int]]:
+    """Processors for runners and for the judge; the same ones where there are too few.
+
+    Args:
+        threads: Threads granted to a kernel.
+
+    Raises:
+        UsageError: There are not so many processors.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    if threads > len(allowed):
+        raise UsageError(f"{threads} threads on {len(allowed)} processors", where="--threads", mend=f"At most {len(allowed)}")
+    runner = set(allowed[-threads:])
+    return runner, set(allowed) - runner or runner
+
+
+def last_level_cache() -> int:
+    """Bytes of the largest cache of this processor; 32 MiB where the kernel does not say."""
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    return max((int(size[:-1]) * units[size[-1]] for size in sizes if size and size[-1] in units), default=32 << 20)
+
+
+def python_folders() -> list[Path]:
+    """What a process that imports torch must read: the interpreter with its packages, and this package; not the folder around it."""
+    return sorted({Path(sys.prefix), Path(sys.base_prefix), Path(evokern.__file__).parent})

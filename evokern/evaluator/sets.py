@@ -1,0 +1,60 @@
+"""Sets: draws of inputs with their expected outputs, kept in the judge's private memory (EVALUATOR section 3).
+
+A set comes from the key, the workload and its index only, so its expected values are computed once. Timed calls take one of
+the base sets of a workload under a secret permutation of its rows; no runner sees one twice, for each allocation has a
+runner of its own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from evokern.evaluator.oracle import InputSet, Oracle
+from evokern.evaluator.secrecy import Secret
+from evokern.task import Task, Workload
+
+BASE_SETS = 6
+"""Base sets of a timed workload. A runner makes four calls, so it sees none twice, and nothing outlives a runner."""
+
+KEPT_BYTES = 2 << 30
+"""Memory for sets that are not base sets; the least recently used go first."""
+
+Key = tuple[tuple[tuple[str, int], ...], str, int]
+
+
+class Shelf:
+    """Draws sets from the oracle and keeps them.
+
+    Args:
+        task: Whose inputs.
+        oracle: Where expected values come from.
+        secret: Key and context of all draws.
+    """
+
+    def __init__(self, task: Task, oracle: Oracle, secret: Secret) -> None:
+        self.task, self.oracle, self.secret = task, oracle, secret
+        self._base: dict[tuple[str, int], InputSet] = {}
+        self._kept: OrderedDict[Key, InputSet] = OrderedDict()
+
+    def count(self, workload: Workload) -> int:
+        """How many base sets a timed workload has."""
+        return BASE_SETS
+
+    def timed(self, workload: Workload, index: int) -> InputSet:
+        """A base set, `index` in [0, count)."""
+        key = (workload.name, index)
+        if key not in self._base:
+            distribution = self.task.distributions[index % len(self.task.distributions)]
+            self._base[key] = self.oracle.draw(dict(workload.axes), distribution, self.secret.seed("timed", workload.name, index))
+        return self._base[key]
+
+    def checked(self, axes: Mapping[str, int], distribution: str, index: int) -> InputSet:
+        """A set for check or gate."""
+        key = (tuple(sorted(axes.items())), distribution, index)
+        if key not in self._kept:
+            self._kept[key] = self.oracle.draw(axes, distribution, self.secret.seed("checked", *key))
+            while len(self._kept) > 1 and sum(s.nbytes for s in self._kept.values()) > KEPT_BYTES:
+                self._kept.popitem(last=False)[1].release()
+        self._kept.move_to_end(key)
+        return self._kept[key]

@@ -1,0 +1,196 @@
+"""Evaluations on this machine: one judge process, replaced when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import evokern.errors
+from evokern import record
+from evokern.errors import EvokernError, Unavailable
+from evokern.evaluation import Evaluation, Reason, Verdict
+from evokern.evaluator.statement import Assignment, Closing, Finish, Opening, Preparation
+from evokern.kernel import Candidate, Kernel
+
+LINE_BYTES = 64 << 20
+"""Longest line: an evaluation with all its samples is some hundred kilobytes."""
+
+TRIES = 2
+"""How often a request is made when the judge dies under it; a second death is blamed on the request."""
+
+
+class JudgeDied(Exception):
+    """The judge process ended with requests in flight."""
+
+
+class LocalExecutor:
+    """Keeps one judge process.
+
+    Args:
+        opening: What the judge is told first, again after every replacement.
+        in_flight: Evaluations at a time: one is measured while others build or wait.
+    """
+
+    def __init__(self, opening: Opening, *, in_flight: int = 4) -> None:
+        self.opening = opening
+        self.deaths = 0
+        self._in_flight = in_flight
+        self._judge: _Judge | None = None
+        self._preparation: Preparation | None = None
+        self._say: Callable[[str], None] = lambda _: None
+        self._starting = asyncio.Lock()
+
+    async def open(self, say: Callable[[str], None]) -> Preparation:
+        """See `Executor.open`."""
+        self._say = say
+        await self._running()
+        assert self._preparation is not None
+        return self._preparation
+
+    async def evaluate(self, candidate: Candidate, incumbent: Kernel | None) -> Evaluation:
+        """See `Executor.evaluate`. A kernel under which the judge dies twice gets the verdict `infrastructure`."""
+        return await self._judged("evaluate", Assignment(candidate.kernel, incumbent))
+
+    async def confirm(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """See `Executor.confirm`."""
+        return await self._judged("confirm", Assignment(candidate.kernel, None, evaluation))
+
+    async def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
+        """See `Executor.finish`."""
+        return record.from_json(Closing, await self._ask("finish", record.to_json(Finish(champion, seed))))
+
+    def capacity(self) -> int:
+        """See `Executor.capacity`."""
+        return self._in_flight
+
+    async def close(self) -> None:
+        """End the judge and everything under it."""
+        if self._judge is not None:
+            await self._judge.close()
+
+    async def _judged(self, op: str, assignment: Assignment) -> Evaluation:
+        try:
+            return record.from_json(Evaluation, await self._ask(op, record.to_json(assignment)))
+        except JudgeDied:
+            return self._infrastructure(assignment)
+
+    def _infrastructure(self, assignment: Assignment) -> Evaluation:
+        detail = "the judge died twice while it judged this kernel"
+        if assignment.previous is not None:
+            return replace(assignment.previous, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail)
+        fingerprint = self._preparation.fingerprint if self._preparation else None
+        return Evaluation(
+            assignment.kernel.id, "", str(self.opening.dtype), Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, detail, fingerprint=fingerprint
+        )
+
+    async def _ask(self, op: str, body: Any) -> Any:
+        for attempt in range(TRIES):
+            judge = await self._running()
+            try:
+                return await judge.ask(op, body)
+            except JudgeDied:
+                self.deaths += 1
+                if attempt == TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _running(self) -> _Judge:
+        """The judge, started and opened; a dead one is replaced first."""
+        async with self._starting:
+            if self._judge is None or self._judge.dead:
+                if self._judge is not None:
+                    self._say("the judge died; starting another")
+                    await self._judge.close()
+                self._judge = await _Judge.start(self._say)
+                try:
+                    answer = await self._judge.ask("open", record.to_json(self.opening))
+                except JudgeDied as death:
+                    raise Unavailable("the judge died while it made ready", mend="`evokern doctor` says what is missing") from death
+                self._preparation = record.from_json(Preparation, answer)
+            return self._judge
+
+
+class _Judge:
+    """One judge process and the requests that wait for it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[[str], None]):
+        self.process, self.dead = process, False
+        self._reader, self._writer, self._say = reader, writer, say
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._number = 0
+        self._listener = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, say: Callable[[str], None]) -> _Judge:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "evokern.evaluator.judge", str(theirs.fileno()), pass_fds=[theirs.fileno()], stdin=asyncio.subprocess.DEVNULL,
+                # A process group of its own: Ctrl-C is the engine's to handle, and the judge ends when the engine hangs up.
+                start_new_session=True, env=_judge_environment(),
+            )  # fmt: skip
+        reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
+        return cls(process, reader, writer, say)
+
+    async def ask(self, op: str, body: Any) -> Any:
+        if self.dead:
+            raise JudgeDied
+        self._number += 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[self._number] = future
+        self._writer.write(json.dumps({"id": self._number, "op": op, "body": body}).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+        return await future
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(ConnectionError, ValueError):
+            while line := await self._reader.readline():
+                self._hear(json.loads(line))
+        self.dead = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(JudgeDied())
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if "say" in message:
+            self._say(message["say"])
+            return
+        future = self._waiting.pop(message["id"], None)
+        if future is None or future.done():
+            return
+        if "error" in message:
+            future.set_exception(_error(message["error"]))
+        else:
+            future.set_result(message["body"])
+
+    async def close(self) -> None:
+        """Hang up, which ends the judge; kill it where it does not end by itself."""
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self.process.wait(), 10)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        self._listener.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._listener
+
+
+def _judge_environment() -> dict[str, str]:
+    """The judge's environment: the user's, with one thread for numpy, so that checking does not disturb the measured core."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def _error(data: dict[str, str]) -> EvokernError:
+    kind = getattr(evokern.errors, data["error"], EvokernError)
+    if not (isinstance(kind, type) and issubclass(kind, EvokernError)):
+        kind = EvokernError
+    return kind(data["what"], where=data["where"], mend=data["mend"])

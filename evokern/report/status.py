@@ -1,0 +1,146 @@
+"""A run's status, read from the journal: the document of `evokern status --json`, and what the live view shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from evokern import record
+from evokern.evaluation import BASELINE, Evaluation, Score
+from evokern.event import Budget, EventKind, ModelCall, Spent
+
+if TYPE_CHECKING:
+    from evokern.store import Journal
+    from evokern.store.queries import Ranked, Run
+
+LIMITS = ("seconds", "evaluations", "tokens", "usd")
+CLOCK_EVENTS = (EventKind.RUN_RESUMED, EventKind.BASELINES, EventKind.RUN_ENDED)
+"""What starts and stops a run's clock; preparation before the baselines does not count."""
+
+EVERY = 1 << 31
+
+
+def status_of(journal: Journal, run: Run, *, worked: bool) -> dict[str, Any]:
+    """How a run stands.
+
+    Args:
+        journal: Where it is kept.
+        run: Which one.
+        worked: Whether some process works it now.
+
+    Returns:
+        `run`, `task`, `dtype`, `backend`, `state` ("running", "ended", "interrupted"), `reason`, `evaluated`, `best`, `budget`, `verdicts`,
+        `islands`, `rate` (evaluations a minute of search), `model`.
+    """
+    counts = journal.verdict_counts(run.id)
+    evaluated = sum(counts.values())
+    ranked = journal.top(run.id, EVERY)
+    spent = spent_of(journal, run, evaluated=evaluated, worked=worked)
+    best = champion(ranked)
+    return {
+        "run": run.id,
+        "task": run.settings.task,
+        "dtype": str(run.settings.dtype),
+        "backend": run.settings.backend,
+        "state": "running" if worked else "ended" if run.state == "ended" and run.reason != "interrupted" else "interrupted",
+        "reason": run.reason,
+        "evaluated": evaluated,
+        "best": best_document(best, journal.evaluations(run.id, best.kernel_id)) if best else None,
+        "budget": budget_document(run.settings.budget, spent),
+        "verdicts": counts,
+        "islands": [_island(index, ranked) for index in range(run.settings.islands)],
+        "rate": evaluated / spent.seconds * 60 if spent.seconds > 0 else None,
+        "model": {
+            "name": run.settings.model,
+            "calls": journal.count(run.id, EventKind.MODEL_CALLED),
+            "tokens": spent.tokens,
+            "usd": None if spent.usd_unknown_calls else spent.usd,
+        }
+        if run.settings.model
+        else None,
+    }
+
+
+def by_lower_bound(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Confirmed kernels first, then by lower bound, as the engine ranks its elites."""
+    return sorted(ranked, key=lambda entry: (entry.confirmed, entry.score.low, entry.score.log, entry.kernel_id), reverse=True)
+
+
+def champion(ranked: Iterable[Ranked]) -> Ranked | None:
+    """The confirmed kernel with the highest lower bound, or None."""
+    return next((entry for entry in by_lower_bound(ranked) if entry.confirmed), None)
+
+
+def spent_of(journal: Journal, run: Run, *, evaluated: int, worked: bool) -> Spent:
+    """What a run has used so far: as its last end says, and since then as its events say.
+
+    Args:
+        journal: Where it is kept.
+        run: Which one.
+        evaluated: Kernels judged.
+        worked: Whether its clock is running now; else it stopped at its last verdict.
+    """
+    calls = [record.from_json(ModelCall, event.payload) for event in journal.events(run.id, EventKind.MODEL_CALLED)]
+    seconds, began = 0.0, None
+    for event in journal.events(run.id, *CLOCK_EVENTS):
+        if event.kind is EventKind.RUN_ENDED:
+            seconds, began = record.from_json(Spent, event.payload["spent"]).seconds, None
+            continue
+        if began is not None:
+            # A leg that was killed wrote no end: what it spent reaches to its last verdict.
+            seconds += max(0.0, journal.last_judged(run.id, before=event.at) - began)
+        began = event.at
+    if began is not None:
+        seconds += max(0.0, (time.time() if worked else journal.last_judged(run.id)) - began)
+    return Spent(
+        seconds=seconds,
+        evaluations=evaluated,
+        tokens=sum(call.prompt_tokens + call.completion_tokens for call in calls),
+        usd=sum(call.usd or 0.0 for call in calls),
+        usd_unknown_calls=sum(call.usd is None for call in calls),
+    )
+
+
+def best_document(best: Ranked, evaluations: list[Evaluation]) -> dict[str, Any]:
+    """The best kernel: id, ratio over all workloads, and per workload its time and ratio to the faster baseline."""
+    confirmed = [evaluation for evaluation in evaluations if evaluation.confirmed]
+    measurements = confirmed[-1].measurements if confirmed else ()
+    return {
+        "kernel": best.kernel_id,
+        "ratio": ratio_document(best.score),
+        "operator": best.operator,
+        "workloads": {
+            m.workload: {"time_us": m.time_us, "clock": str(m.clock), "ratio": _fields(m.versus[BASELINE])}
+            for m in measurements
+            if BASELINE in m.versus
+        },
+    }
+
+
+def budget_document(budget: Budget, spent: Spent) -> dict[str, Any]:
+    """Limits, what is spent, and what is left of each limit."""
+    limits = {name: getattr(budget, name) for name in LIMITS}
+    used = {name: getattr(spent, name) for name in LIMITS}
+    left = {name: None if limit is None else max(0, limit - used[name]) for name, limit in limits.items()}
+    return {"limits": limits, "spent": used, "left": left}
+
+
+def ratio_document(score: Score) -> dict[str, float]:
+    """A score as a ratio with its interval."""
+    return _fields(score.ratio)
+
+
+def _fields(ratio: Any) -> dict[str, float]:
+    return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high}
+
+
+def _island(index: int, ranked: list[Ranked]) -> dict[str, Any]:
+    """One island: how many of its kernels passed and were confirmed, and the best of them."""
+    own = [entry for entry in by_lower_bound(ranked) if entry.island == index and entry.confirmed]
+    return {
+        "index": index,
+        "elites": len(own),
+        "best": own[0].kernel_id if own else None,
+        "ratio": ratio_document(own[0].score) if own else None,
+    }

@@ -1,0 +1,106 @@
+"""What the judge asks a zygote for: one slot. Travels as JSON in a memfd, so that its size is free."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from evokern.sandbox.filesystem import Bind
+from evokern.sandbox.limits import Limits
+
+
+class Means(StrEnum):
+    """How a slot is walled off."""
+
+    ROOT = "root"
+    """Namespaces, and a user id of its own."""
+
+    USER = "user"
+    """Namespaces below a user namespace; the user id stays the judge's."""
+
+    OFF = "off"
+    """A plain process with rlimits."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One slot.
+
+    Attributes:
+        entry: `module:function`, called as function(socket, descriptors, argument).
+        argument: For the entry.
+        means: How it is walled off.
+        uid: User id to take; None to keep the one it has.
+        limits: What it may use.
+        binds: What it sees beside the toolchain.
+        environment: Added to the zygote's literal one.
+        folder: Working folder; "/tmp" is the slot's own except where it is a plain process.
+        groups: cgroup.procs files to join.
+        limits_memory: Whether one of the groups limits memory, so that no address-space limit is needed.
+        limits_processes: Whether the process limit can be set by rlimit without counting processes outside the slot.
+        one_process: Whether it may have threads only.
+    """
+
+    entry: str
+    argument: bytes
+    means: Means
+    uid: int | None
+    limits: Limits
+    binds: tuple[Bind, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    folder: str = "/tmp"
+    groups: tuple[str, ...] = ()
+    limits_memory: bool = False
+    limits_processes: bool = False
+    one_process: bool = False
+
+    def to_descriptor(self) -> int:
+        """A memfd that holds it; the caller closes it."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields.update(argument=base64.b64encode(self.argument).decode(), limits=asdict(self.limits), binds=[asdict(b) for b in self.binds])
+        return memory_file(json.dumps(fields).encode())
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int) -> Order:
+        """The order in a memfd; closes it."""
+        fields = json.loads(read_all(descriptor))
+        os.close(descriptor)
+        limits = fields.pop("limits")
+        return cls(
+            argument=base64.b64decode(fields.pop("argument")),
+            means=Means(fields.pop("means")),
+            limits=Limits(**{**limits, "cpus": tuple(limits["cpus"])}),
+            binds=tuple(Bind(**bind) for bind in fields.pop("binds")),
+            groups=tuple(fields.pop("groups")),
+            **fields,
+        )
+
+
+def memory_file(content: bytes) -> int:
+    """A new memfd with this content; the caller closes it."""
+    descriptor = os.memfd_create("evokern", os.MFD_CLOEXEC)
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    return descriptor
+
+
+def read_all(descriptor: int, most: int | None = None) -> bytes:
+    """Content of a file from its start, whatever its position.
+
+    Args:
+        descriptor: Open for reading.
+        most: Bytes to read at most; None for all.
+    """
+    size = os.fstat(descriptor).st_size
+    left, at, parts = size if most is None else min(size, most), 0, []
+    while left > 0:
+        part = os.pread(descriptor, min(left, 1 << 24), at)
+        if not part:
+            break
+        parts.append(part)
+        at, left = at + len(part), left - len(part)
+    return b"".join(parts)

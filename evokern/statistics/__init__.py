@@ -1,0 +1,40 @@
+"""Statistics: intervals that stay true however often they are looked at, and the scores made of them.
+
+Pure functions over numpy arrays. Every method carries a name and version (`PAIRED_RATIO`, `GEOMEAN`), stored beside the values
+that it gave, so that figures made by two versions are never mixed.
+
+Members:
+    paired_ratio: Ratio of two kernels' times from paired samples clustered by allocation, with an always-valid interval.
+    confidence_multiplier: The t-statistic beyond which a mean is excluded, at any number of looks.
+    noise_margin: What a gain must exceed, from A/A samples.
+    combine: Geometric mean of independent ratios, as a `Score`.
+    chain: Score of a candidate over the baseline by way of an incumbent.
+    score_of: Score of an evaluation.
+"""
+
+from __future__ import annotations
+
+from evokern.statistics.paired import (
+    CLUSTERS_FOR_A_GAIN,
+    CONFIDENCE,
+    MARGIN_FLOOR,
+    PAIRED_RATIO,
+    confidence_multiplier,
+    noise_margin,
+    paired_ratio,
+)
+from evokern.statistics.score import GEOMEAN, chain, combine, score_of
+
+__all__ = [
+    "CLUSTERS_FOR_A_GAIN",
+    "CONFIDENCE",
+    "GEOMEAN",
+    "MARGIN_FLOOR",
+    "PAIRED_RATIO",
+    "chain",
+    "combine",
+    "confidence_multiplier",
+    "noise_margin",
+    "paired_ratio",
+    "score_of",
+]

@@ -1,0 +1,309 @@
+"""Questions to the journal, as the command line and reports ask them; every answer is a plain value."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, func
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import Session, col, select
+
+from evokern import record
+from evokern.errors import UsageError
+from evokern.evaluation import Evaluation, Score, Verdict
+from evokern.event import Event, EventKind, RunSettings
+from evokern.kernel import SHORT, Candidate, Kernel
+from evokern.store.failure import unavailable
+from evokern.store.payload import Evaluated, Proposed
+from evokern.store.schema import FIRST_RUN, CandidateRow, EvaluationRow, EventRow, KernelRow, RunRow
+
+PAGE = 500
+"""Events read at a time: a replay holds no read transaction open, which would keep the log from being cut back."""
+
+SHOWN_MATCHES = 8
+
+MORE_THAN_ASKED = 16
+"""Rows read beyond those asked for, as a kernel may have been judged more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as its last event left it.
+
+    Attributes:
+        id: Full id.
+        state: "running" or "ended"; a killed run says "running", and `evokern.store.lease.is_worked` knows better.
+        reason: Why it ended.
+        started: Seconds since the epoch.
+        ended: Likewise, or None.
+        settings: Those that hold now.
+    """
+
+    id: str
+    state: str
+    reason: str
+    started: float
+    ended: float | None
+    settings: RunSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One passed kernel of a run.
+
+    Attributes:
+        kernel_id: Full id.
+        number: Running number of the request that it answers.
+        operator: Who made it.
+        island: For whom.
+        parents: Ids.
+        edits: Labels of the edits that lead from the main parent to it.
+        score: Speed-up over the baseline.
+        confirmed: Whether a second measurement agreed.
+        at: When it was judged, seconds since the epoch.
+    """
+
+    kernel_id: str
+    number: int
+    operator: str
+    island: int
+    parents: tuple[str, ...]
+    edits: tuple[str, ...]
+    score: Score
+    confirmed: bool
+    at: float
+
+
+class Queries:
+    """Reads; each is one short transaction.
+
+    Args:
+        database: The journal's engine.
+        path: Its file, for messages.
+    """
+
+    def __init__(self, database: Engine, path: Path) -> None:
+        self._database, self._path = database, path
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        try:
+            with Session(self._database) as session:
+                yield session
+        except DBAPIError as error:
+            raise unavailable(error.orig if isinstance(error.orig, sqlite3.Error) else sqlite3.Error(str(error)), self._path) from error
+
+    def replay(self, run: str) -> Iterator[Event]:
+        """Every event of a run, in the order in which they were committed.
+
+        Args:
+            run: Full id; an unknown one has no events.
+        """
+        return self.events(run)
+
+    def events(self, run: str, *kinds: EventKind) -> Iterator[Event]:
+        """Events of a run of some kinds, in the order in which they were committed.
+
+        Args:
+            run: Full id; an unknown one has no events.
+            kinds: Those wanted; every one where none is named.
+        """
+        wanted = select(EventRow).where(EventRow.run == run).order_by(col(EventRow.sequence)).limit(PAGE)
+        if kinds:
+            wanted = wanted.where(col(EventRow.kind).in_([kind.value for kind in kinds]))
+        last = 0
+        while True:
+            with self._session() as session:
+                page = session.exec(wanted.where(col(EventRow.sequence) > last)).all()
+                events = _events(session, page)
+            yield from events
+            if len(page) < PAGE:
+                return
+            last = page[-1].sequence or 0
+
+    def last_judged(self, run: str, *, before: float = math.inf) -> float:
+        """When the run's last verdict before a moment was written, seconds since the epoch; 0.0 where there is none."""
+        with self._session() as session:
+            statement = select(func.max(EvaluationRow.at)).where(EvaluationRow.run == run, EvaluationRow.at < before)
+            return session.exec(statement).one() or 0.0
+
+    def runs(self) -> list[Run]:
+        """All runs of this home, the newest first."""
+        with self._session() as session:
+            rows = session.exec(select(RunRow).order_by(col(RunRow.started).desc(), col(RunRow.id))).all()
+            return [_run(row) for row in rows]
+
+    def run(self, prefix: str = "") -> Run:
+        """The run whose id begins so; without a prefix the newest.
+
+        Raises:
+            UsageError: No run begins so, or several do.
+        """
+        with self._session() as session:
+            if not prefix:
+                newest = session.exec(select(RunRow).order_by(col(RunRow.started).desc()).limit(1)).first()
+                if newest is None:
+                    raise UsageError("no run has been made here yet", where=str(self._path.parent), mend=FIRST_RUN)
+                return _run(newest)
+            exact = session.get(RunRow, prefix)
+            matches = (
+                [exact] if exact else list(session.exec(select(RunRow).where(*_begins(col(RunRow.id), prefix)).limit(SHOWN_MATCHES)).all())
+            )
+            return _run(_only(matches, "run", prefix, [row.id for row in matches]))
+
+    def kernel(self, prefix: str) -> Kernel:
+        """The kernel whose id begins so, over all runs.
+
+        Raises:
+            UsageError: No kernel's id begins so, or several do.
+        """
+        with self._session() as session:
+            matches = list(session.exec(select(KernelRow).where(*_begins(col(KernelRow.id), prefix.lower())).limit(SHOWN_MATCHES)).all())
+            return _kernel(_only(matches, "kernel", prefix, [row.id[:SHORT] for row in matches]))
+
+    def candidate(self, run: str, kernel_id: str) -> Proposed | None:
+        """How a kernel came into a run: lineage, prompt and answer; None where it did not."""
+        found = self._event(run, EventKind.PROPOSED, kernel_id)
+        return None if found is None else record.from_json(Proposed, found.payload)
+
+    def appearances(self, kernel_id: str) -> list[str]:
+        """Ids of the runs that proposed a kernel, in the order in which they did."""
+        with self._session() as session:
+            rows = session.exec(select(CandidateRow.run).where(CandidateRow.kernel_id == kernel_id).order_by(col(CandidateRow.at)))
+            return list(rows)
+
+    def evaluations(self, run: str, kernel_id: str) -> list[Evaluation]:
+        """A kernel's evaluations in a run, in order."""
+        chosen = select(EvaluationRow.sequence).where(EvaluationRow.run == run, EvaluationRow.kernel_id == kernel_id)
+        return [body.evaluation for body in self._evaluated(chosen)]
+
+    def evaluation_of(self, key: str) -> tuple[str, Evaluation] | None:
+        """The evaluation of one key and the run that it was made in, whichever run that was; the machine's failures do not count.
+
+        Args:
+            key: `evokern.evaluation.evaluation_key`.
+        """
+        chosen = select(EvaluationRow.sequence).where(EvaluationRow.key == key, EvaluationRow.verdict != Verdict.INFRASTRUCTURE.value)
+        with self._session() as session:
+            row = session.exec(select(EventRow).where(col(EventRow.sequence).in_(chosen)).order_by(col(EventRow.sequence)).limit(1)).first()
+            if row is None:
+                return None
+            body = record.from_json(Evaluated, json.loads(row.payload))
+            return body.reused or row.run, body.evaluation
+
+    def top(self, run: str, count: int) -> list[Ranked]:
+        """The fastest kernels of a run that passed, the fastest first, each once and confirmed before unconfirmed."""
+        same = (col(CandidateRow.run) == col(EvaluationRow.run)) & (col(CandidateRow.kernel_id) == col(EvaluationRow.kernel_id))
+        ranking = (
+            select(EvaluationRow, CandidateRow)
+            .join(CandidateRow, same, isouter=True)
+            .where(EvaluationRow.run == run, EvaluationRow.verdict == Verdict.PASSED.value)
+            .where(col(EvaluationRow.score_log).is_not(None))
+            .order_by(col(EvaluationRow.confirmed).desc(), col(EvaluationRow.score_log).desc())
+        )
+        looked = count + MORE_THAN_ASKED
+        while True:
+            with self._session() as session:
+                rows = session.exec(ranking.limit(looked)).all()
+                found: dict[str, Ranked] = {}
+                for evaluation, candidate in rows:
+                    found.setdefault(evaluation.kernel_id, _ranked(evaluation, candidate))
+            if len(found) >= count or len(rows) < looked:
+                return list(islice(found.values(), count))
+            looked *= 4
+
+    def best(self, run: str) -> Ranked | None:
+        """The fastest kernel of a run, or None where none has passed."""
+        return next(iter(self.top(run, 1)), None)
+
+    def verdict_counts(self, run: str) -> dict[str, int]:
+        """How many evaluations of a run ended in each verdict."""
+        with self._session() as session:
+            statement = select(EvaluationRow.verdict, func.count()).where(EvaluationRow.run == run).group_by(EvaluationRow.verdict)
+            return dict(sorted(session.exec(statement).all()))
+
+    def count(self, run: str, kind: EventKind) -> int:
+        """How many events of a kind a run has."""
+        with self._session() as session:
+            return session.exec(select(func.count()).select_from(EventRow).where(EventRow.run == run, EventRow.kind == kind.value)).one()
+
+    def unfinished(self, run: str) -> list[Candidate]:
+        """Candidates that were proposed and not judged, in order: what a resume judges first."""
+        judged = select(EvaluationRow.kernel_id).where(EvaluationRow.run == run)
+        with self._session() as session:
+            rows = session.exec(
+                select(EventRow)
+                .where(EventRow.run == run, EventRow.kind == EventKind.PROPOSED.value, col(EventRow.key).not_in(judged))
+                .order_by(col(EventRow.sequence))
+            ).all()
+            return [record.from_json(Proposed, event.payload).candidate for event in _events(session, rows)]
+
+    def _event(self, run: str, kind: EventKind, key: str) -> Event | None:
+        with self._session() as session:
+            rows = session.exec(select(EventRow).where(EventRow.run == run, EventRow.kind == kind.value, EventRow.key == key)).all()
+            return next(iter(_events(session, rows)), None)
+
+    def _evaluated(self, sequences: Any) -> list[Evaluated]:
+        with self._session() as session:
+            rows = session.exec(select(EventRow).where(col(EventRow.sequence).in_(sequences)).order_by(col(EventRow.sequence))).all()
+            return [record.from_json(Evaluated, json.loads(row.payload)) for row in rows]
+
+
+def _events(session: Session, rows: Any) -> list[Event]:
+    """Events of rows, with sources put back where a proposal names its kernel by id."""
+    events = [Event(row.run, EventKind(row.kind), row.key, json.loads(row.payload), row.at) for row in rows]
+    wanted = [event.payload["candidate"]["kernel"]["id"] for event in events if event.kind is EventKind.PROPOSED]
+    if wanted:
+        kernels = {row.id: _kernel(row) for row in session.exec(select(KernelRow).where(col(KernelRow.id).in_(wanted)))}
+        for event in events:
+            if event.kind is EventKind.PROPOSED:
+                slot = event.payload["candidate"]
+                slot["kernel"] = record.to_json(kernels[slot["kernel"]["id"]])
+    return events
+
+
+def _begins(column: Any, prefix: str) -> tuple[Any, Any]:
+    """A range that the index serves, as LIKE would not."""
+    return column >= prefix, column < prefix + "\x7f"
+
+
+def _only(matches: list[Any], what: str, prefix: str, names: list[str]) -> Any:
+    if not matches:
+        raise UsageError(f"no {what} begins with '{prefix}'", mend=f"`evokern {'status' if what == 'run' else 'top'}` lists them")
+    if len(matches) > 1:
+        more = " ..." if len(matches) == SHOWN_MATCHES else ""
+        raise UsageError(f"'{prefix}' fits several {what}s: {', '.join(sorted(names))}{more}", mend="Give more of the id")
+    return matches[0]
+
+
+def _run(row: RunRow) -> Run:
+    return Run(row.id, row.state, row.reason, row.started, row.ended, record.from_json(RunSettings, json.loads(row.settings)))
+
+
+def _kernel(row: KernelRow) -> Kernel:
+    return Kernel(row.dialect, row.source.decode("utf-8", "surrogatepass"), row.entry)
+
+
+def _ranked(evaluation: EvaluationRow, candidate: CandidateRow | None) -> Ranked:
+    score = Score(evaluation.score_log or 0.0, evaluation.score_low or 0.0, evaluation.score_high or 0.0)
+    if candidate is None:  # judged without having been proposed, as `evokern eval` does
+        return Ranked(evaluation.kernel_id, -1, "", 0, (), (), score, evaluation.confirmed, evaluation.at)
+    return Ranked(
+        kernel_id=evaluation.kernel_id,
+        number=candidate.number,
+        operator=candidate.operator,
+        island=candidate.island,
+        parents=tuple(json.loads(candidate.parents)),
+        edits=tuple(json.loads(candidate.edits)),
+        score=score,
+        confirmed=evaluation.confirmed,
+        at=evaluation.at,
+    )

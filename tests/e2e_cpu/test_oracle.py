@@ -1,0 +1,239 @@
+"""The oracle as a real process: what it draws, what it computes, and what it says of a wrong reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evokern.errors import Unavailable, UsageError
+from evokern.evaluator import oracle
+from evokern.evaluator.correctness import judge_output, scale_of
+from evokern.evaluator.oracle import InputSet, Oracle
+from evokern.task import DISTRIBUTIONS, DType, Task, load_task
+from evokern.testing.served import served
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+
+CORE = Path(__file__).parents[2] / "benchmarks" / "tasks" / "core"
+F32 = DType.FLOAT32
+
+
+def started(task: Task, dtype: DType = F32) -> Iterator[Oracle]:
+    with served(oracle.ENTRY, oracle.argument(task, dtype)) as process:
+        one = Oracle(process.sock, task, dtype)
+        yield one
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def softmax() -> Iterator[Oracle]:
+    yield from started(load_task(CORE / "softmax"))
+
+
+@pytest.fixture(scope="module")
+def rmsnorm() -> Iterator[Oracle]:
+    yield from started(load_task(CORE / "rmsnorm"))
+
+
+@pytest.fixture(scope="module")
+def cross_entropy() -> Iterator[Oracle]:
+    yield from started(load_task(CORE / "cross_entropy"))
+
+
+def test_softmax_is_computed_in_float64(softmax: Oracle) -> None:
+    drawn = softmax.draw({"rows": 37, "cols": 101}, "normal", 5)
+    x = drawn.inputs["x"]
+    assert (x.shape, x.dtype) == ((37, 101), np.float32)
+    exps = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    expected = exps / exps.sum(axis=1, keepdims=True)
+    assert drawn.expected["y"].dtype == np.float64
+    assert np.abs(drawn.expected["y"] - expected).max() < 1e-15
+    own = scale_of(drawn.expected["y"])
+    scale = drawn.scale["y"]
+    for ours, theirs in ((own.row_rms, scale.row_rms), (own.row_mean, scale.row_mean), (own.row_scale, scale.row_scale)):
+        np.testing.assert_allclose(theirs, ours, rtol=1e-12)
+    assert scale.magnitude is None
+    assert drawn.reduction == 101
+    # Eager's own error is that of float32: above 0, below a few roundings.
+    rms = np.sqrt(drawn.reference_error["y"][0].mean_square)
+    assert (rms > 0).all()
+    assert (rms < 8 * F32.unit_roundoff * scale.row_rms).all()
+    drawn.release()
+
+
+def test_scalars_and_parameters(rmsnorm: Oracle) -> None:
+    drawn = rmsnorm.draw({"rows": 5, "cols": 64}, "tiny", 1)
+    eps = drawn.inputs["eps"]
+    assert eps.shape == ()
+    assert eps.dtype == np.float32
+    assert float(eps) == np.float32(1e-6)
+    weight = drawn.inputs["weight"]
+    assert 0.3 < weight.std() < 3
+    assert np.abs(drawn.inputs["x"]).max() < 1e-2
+    x = drawn.inputs["x"].astype(np.float64)
+    expected = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + float(eps)) * weight
+    np.testing.assert_allclose(drawn.expected["y"], expected, rtol=1e-12)
+    drawn.release()
+
+
+@pytest.mark.parametrize("distribution", ["normal", "wide", "spiked"])
+def test_labels_come_from_make_inputs_and_logits_do_not(cross_entropy: Oracle, distribution: str) -> None:
+    drawn = cross_entropy.draw({"rows": 400, "cols": 7}, distribution, 1)
+    labels, logits = drawn.inputs["labels"], drawn.inputs["logits"].astype(np.float64)
+    assert labels.dtype == np.int64
+    assert set(labels) == set(range(7))
+    lse = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)) + logits.max(axis=1)
+    np.testing.assert_allclose(drawn.expected["loss"], lse - logits[np.arange(400), labels], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(drawn.scale["loss"].magnitude, np.abs(lse) + np.abs(logits[np.arange(400), labels]), rtol=1e-12)
+    drawn.release()
+
+
+def copied(drawn: InputSet) -> dict[str, np.ndarray]:
+    result = {**{k: v.copy() for k, v in drawn.inputs.items()}, **{k: v.copy() for k, v in drawn.expected.items()}}
+    drawn.release()
+    return result
+
+
+def equal(one: dict[str, np.ndarray], two: dict[str, np.ndarray]) -> bool:
+    return all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_a_draw_follows_from_its_arguments_alone(softmax: Oracle) -> None:
+    axes = {"rows": 9, "cols": 33}
+    first = copied(softmax.draw(axes, "normal", 7))
+    copied(softmax.draw({"rows": 50, "cols": 500}, "wide", 8))
+    assert equal(first, copied(softmax.draw(axes, "normal", 7)))
+    assert not equal(first, copied(softmax.draw(axes, "normal", 8)))
+    for again in started(softmax.task):
+        assert equal(first, copied(again.draw(axes, "normal", 7)))
+
+
+def test_sets_that_are_held_do_not_share_memory(softmax: Oracle) -> None:
+    axes = {"rows": 9, "cols": 33}
+    one, two = softmax.draw(axes, "normal", 1), softmax.draw(axes, "normal", 2)
+    before = one.inputs["x"].copy()
+    three = softmax.draw(axes, "normal", 3)
+    assert np.array_equal(one.inputs["x"], before)
+    assert not np.array_equal(one.inputs["x"], two.inputs["x"])
+    for drawn in (one, two, three):
+        drawn.release()
+
+
+def test_memory_is_used_again(softmax: Oracle) -> None:
+    axes = {"rows": 9, "cols": 33}
+    drawn = softmax.draw(axes, "normal", 1)
+    address = drawn.inputs["x"].ctypes.data
+    drawn.release()
+    drawn = softmax.draw(axes, "normal", 2)
+    assert drawn.inputs["x"].ctypes.data == address
+    drawn.release()
+
+
+def test_redraw_changes_one_input(cross_entropy: Oracle, rmsnorm: Oracle) -> None:
+    axes = {"rows": 40, "cols": 33}
+    first = copied(cross_entropy.draw(axes, "normal", 1))
+    for name, other in (("labels", "logits"), ("logits", "labels")):
+        changed = copied(cross_entropy.draw(axes, "normal", 1, redraw=name))
+        assert np.array_equal(changed[other], first[other])
+        assert not np.array_equal(changed[name], first[name])
+        assert not np.array_equal(changed["loss"], first["loss"])
+    doubled = copied(rmsnorm.draw(axes, "normal", 1, redraw="eps"))
+    assert doubled["eps"] == np.float32(2e-6)
+
+
+def test_distributions(softmax: Oracle) -> None:
+    def x(distribution: str) -> np.ndarray:
+        return copied(softmax.draw({"rows": 200, "cols": 97}, distribution, 3))["x"]
+
+    assert x("normal").std() == pytest.approx(1, rel=0.05)
+    assert x("wide").std() == pytest.approx(10, rel=0.05)
+    assert x("tiny").std() == pytest.approx(1e-3, rel=0.05)
+    assert x("shifted").mean() == pytest.approx(50, abs=0.1)
+    assert set(np.unique(x("integers"))) == set(range(-4, 5))
+    spiked = x("spiked").reshape(-1)
+    spread = [spiked[start::97].std() for start in range(97)]
+    assert sorted(spread)[-1] == pytest.approx(40, rel=0.3)
+    assert sorted(spread)[-2] < 2
+    with pytest.raises(UsageError, match="make_inputs"):
+        softmax.draw({"rows": 2, "cols": 2}, "task", 0)
+    assert set(DISTRIBUTIONS) == {"normal", "wide", "tiny", "shifted", "spiked", "integers", "task"}
+
+
+@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "cross_entropy", "bias_gelu"])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16])
+def test_rounded_expected_values_pass_on_odd_shapes(name: str, dtype: DType) -> None:
+    task = load_task(CORE / name)
+    for one in started(task, dtype):
+        for axes in ({"rows": 1, "cols": 1}, {"rows": 1, "cols": 7}, {"rows": 13, "cols": 1}, {"rows": 31, "cols": 257}):
+            for distribution in task.distributions:
+                drawn = one.draw(axes, distribution, 11)
+                output = task.outputs[0].name
+                expected = drawn.expected[output]
+                found = judge_output(
+                    rounded(expected, dtype), expected, drawn.scale[output], drawn.reduction, task.tolerance, dtype, drawn.reference_error[output]
+                )
+                assert found.ok, (axes, distribution, found)
+                drawn.release()
+
+
+def rounded(values: np.ndarray, dtype: DType) -> np.ndarray:
+    if dtype is DType.BFLOAT16:
+        bits = values.astype(np.float32).view(np.uint32)
+        return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
+    return values.astype(str(dtype))
+
+
+def with_reference(name: str, source: str) -> Task:
+    return replace(load_task(CORE / name), reference=source)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import torch\ndef run(x):\n    return x[:, :1]", "shape"),
+        ("import torch\ndef run(x):\n    return x.float()", "float64"),
+        ("import torch\ndef run(x):\n    return x, x", "2 values"),
+        ("import torch\ndef run(x):\n    return None", "NoneType"),
+        ("import torch\ndef run(x):\n    raise ValueError('no such thing')", "no such thing"),
+        ("import torch\ndef run(x):\n    return x\ndef make_inputs(axes, dtype, generator):\n    return {'z': 1}", "names of inputs"),
+    ],
+)
+def test_a_reference_that_does_not_do_what_the_task_declares(source: str, said: str) -> None:
+    task = with_reference("softmax", source)
+    for one in started(task):
+        for _ in range(2):  # the process goes on
+            with pytest.raises(UsageError, match=said) as caught:
+                one.draw({"rows": 3, "cols": 4}, "normal", 0)
+            assert caught.value.where == str(task.folder / "reference.py")
+
+
+def test_a_reference_that_cannot_be_loaded() -> None:
+    task = with_reference("softmax", "import no_such_module\ndef run(x):\n    return x")
+    with served(oracle.ENTRY, oracle.argument(task, F32)) as process, pytest.raises(UsageError, match="no_such_module"):
+        Oracle(process.sock, task, F32)
+
+
+def test_labels_that_nobody_draws_are_refused() -> None:
+    source = "import torch\ndef run(logits, labels):\n    return logits[:, 0]"
+    for one in started(with_reference("cross_entropy", source)):
+        with pytest.raises(UsageError, match="make_inputs must draw it"):
+            one.draw({"rows": 3, "cols": 4}, "normal", 0)
+
+
+def test_a_reference_that_works_in_place_changes_no_input() -> None:
+    source = "import torch\ndef run(x):\n    return x.mul_(2)"
+    for one in started(with_reference("softmax", source)):
+        drawn = one.draw({"rows": 3, "cols": 4}, "normal", 0)
+        assert np.array_equal(drawn.expected["y"], drawn.inputs["x"].astype(np.float64) * 2)
+        drawn.release()
+
+
+def test_the_end_of_the_process_is_said() -> None:
+    task = with_reference("softmax", "import os\ndef run(x):\n    os._exit(3)")
+    for one in started(task):
+        with pytest.raises(Unavailable, match="ended"):
+            one.draw({"rows": 3, "cols": 4}, "normal", 0)

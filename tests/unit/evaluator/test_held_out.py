@@ -1,0 +1,92 @@
+"""Held-out sets: secret, repeatable, mixed, never a visible workload."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evokern.errors import UsageError
+from evokern.evaluator.held_out import TILE, HeldOutWorkload, draw
+from evokern.task import HeldOutSpace, Task, Workload, load_task
+
+CORE = Path(__file__).parents[3] / "benchmarks" / "tasks" / "core"
+NAMES = ("softmax", "rmsnorm", "cross_entropy", "bias_gelu")
+KEYS = st.binary(min_size=32, max_size=32)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def task(request: pytest.FixtureRequest) -> Task:
+    return load_task(CORE / request.param)
+
+
+def axes(workload: HeldOutWorkload) -> dict[str, int]:
+    return dict(workload.axes)
+
+
+@given(key=KEYS, epoch=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_every_set_is_mixed(task: Task, key: bytes, epoch: int) -> None:
+    drawn = draw(task, key, epoch)
+    assert len(drawn) == task.held_out.count == len({w.axes for w in drawn})
+    assert not {w.axes for w in drawn} & {w.axes for w in task.search}
+    for workload in drawn:
+        assert all(low <= axes(workload)[axis] <= high for axis, low, high in task.held_out.axes)
+        assert math.prod(axes(workload).values()) <= task.held_out.max_elements
+    columns = [axes(w)["cols"] for w in drawn]
+    rows = [axes(w)["rows"] for w in drawn]
+    long = [w for w in drawn if w.timed_hint]
+    assert 3 * len(long) >= len(drawn)
+    assert {w.layout for w in long} >= set(task.held_out.layouts)
+    assert max(columns) > max(dict(w.axes)["cols"] for w in task.search)
+    assert 1 in columns
+    assert 1 in rows
+    assert any(1 < c < TILE for c in columns)
+    assert any(c > 1 and all(c % d for d in range(2, math.isqrt(c) + 1)) for c in columns)
+    assert any(r % 2 and c % 2 and r * c > task.held_out.max_elements // 4 for r, c in zip(rows, columns, strict=True))
+
+
+@given(key=KEYS)
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_a_set_follows_from_key_and_epoch_alone(task: Task, key: bytes) -> None:
+    first = draw(task, key, 3)
+    assert draw(task, key, 3) == first
+    assert draw(task, key, 4) != first
+    assert draw(task, bytes(31) + bytes([key[0] ^ 1]), 3) != first
+    assert draw(replace(task, digest="another"), key, 3) != first
+
+
+def test_layouts_are_evenly_used(task: Task) -> None:
+    counts = Counter(w.layout for epoch in range(60) for w in draw(task, b"k" * 32, epoch))
+    assert set(counts) == set(task.held_out.layouts)
+    assert max(counts.values()) - min(counts.values()) <= 60
+
+
+def test_constraints_hold(task: Task) -> None:
+    bound = replace(task, constraints=("cols % 8 == 0", "rows <= 4 * cols"))
+    for workload in draw(bound, b"k" * 32, 0):
+        assert axes(workload)["cols"] % 8 == 0
+        assert axes(workload)["rows"] <= 4 * axes(workload)["cols"]
+
+
+def test_a_task_that_wants_contiguous_gets_contiguous(task: Task) -> None:
+    only = replace(task, held_out=replace(task.held_out, layouts=("contiguous",)))
+    assert {w.layout for w in draw(only, b"k" * 32, 0)} == {"contiguous"}
+
+
+def test_ranges_with_too_few_workloads_are_refused(task: Task) -> None:
+    tiny = HeldOutSpace((("cols", 1, 2), ("rows", 1, 2)), count=5)
+    with pytest.raises(UsageError, match="too few"):
+        draw(replace(task, held_out=tiny), b"k" * 32, 0)
+
+
+def test_a_visible_workload_is_never_drawn(task: Task) -> None:
+    space = HeldOutSpace((("cols", 1, 3), ("rows", 1, 2)), count=5)
+    visible = Workload((("cols", 3), ("rows", 2)))
+    for epoch in range(20):
+        assert visible.axes not in {w.axes for w in draw(replace(task, held_out=space, search=(visible,)), b"k" * 32, epoch)}
