@@ -368,7 +368,8 @@ class Engine:
             self._tried.add(kernel.id)
             await self._append(events.proposed(self.run_id, -1, candidate))
             self._seed = self._seed or kernel
-        await self._judge_founders([Candidate(kernel, self.task.name, self.settings.dtype) for kernel in seeds])
+        if seeds:
+            await self._judge_founders([Candidate(kernel, self.task.name, self.settings.dtype) for kernel in seeds])
         for elite in list(self._islands[0].archive):
             if elite.candidate.operator == "seed":
                 for island in self._islands[1:]:

@@ -424,7 +424,9 @@ def _tolerance(table: Any, where: str) -> Tolerance:
     fields = _Fields(table, f"{where} [tolerance]")
     standard = Tolerance()
     names = ("element", "rms_reference", "rms_floor", "bias_sigma", "bias_floor")
-    tolerance = Tolerance(**{n: float(fields.take(n, (int, float), getattr(standard, n))) for n in names}, reason=fields.take("reason", str, ""))
+    tolerance = Tolerance(
+        **{n: float(fields.take(n, (int, float), getattr(standard, n))) for n in names}, reason=fields.take("reason", str, "")
+    )
     fields.done()
     if tolerance != standard and not tolerance.reason:
         raise UsageError("a changed constant needs a 'reason'", where=fields.where)
@@ -465,7 +467,9 @@ def load_task(folder: Path) -> Task:
         raw = (folder / "task.toml").read_bytes()
         reference = (folder / "reference.py").read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read as a task: {error}", where=str(folder), mend="A task folder holds task.toml and reference.py") from error
+        raise UsageError(
+            f"cannot be read as a task: {error}", where=str(folder), mend="A task folder holds task.toml and reference.py"
+        ) from error
     try:
         table = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

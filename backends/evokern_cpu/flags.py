@@ -5,8 +5,9 @@ from __future__ import annotations
 from evokern.kernel import Kernel
 from evokern.syntax.flags import flags_of
 
-FIXED = ("-O3", "-std=c++17", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fno-math-errno")
-"""Flags of every build; part of the fingerprint. -fno-math-errno lets sqrt and the like become one instruction."""
+FIXED = ("-O3", "-std=c++17", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math")
+"""Flags of every build; part of the fingerprint. -fno-math-errno lets sqrt and the like become one instruction, -fno-trapping-math
+lets selects be vectorised; PyTorch is built with both."""
 
 
 def flags_for(kernel: Kernel) -> tuple[str, ...]:

@@ -86,5 +86,5 @@ def _as_evokern_error(error: BaseException) -> EvokernError:
         return Unavailable(os.strerror(error.errno), where=where, mend=mend)
     if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         return _as_evokern_error(error.exceptions[0])
-    name = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name = f"{type(error).__name__}: {error}".rstrip(".: ")
     return EvokernError(f"unexpected {name}", mend="This is a defect of evokern; EVOKERN_DEBUG=1 shows the traceback")

@@ -97,10 +97,12 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
         model_given: Whether the model was named on the command line; an empty name then means none, whatever EVOKERN_MODEL says.
 
     Raises:
-        UsageError: The task, dtype or a seed kernel is wrong.
+        UsageError: The task, backend, dtype or a seed kernel is wrong.
+        Unavailable: The backend cannot be loaded here.
     """
     import os
 
+    from evokern import plugins
     from evokern.errors import UsageError
     from evokern.evaluator.catalogue import find_task
     from evokern.event import RunSettings
@@ -108,6 +110,8 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
 
     task = find_task(config.task)
     backend = "cpu" if config.backend == "auto" else config.backend
+    # A name that stands for nothing is refused before a run is recorded.
+    plugins.load("backend", backend)
     dtype = default_dtype(task, gpu=backend != "cpu")
     if config.dtype:
         known = ", ".join(task.dtypes)

@@ -56,7 +56,8 @@ NOT_PREPARED = 97
 FAILED = 98
 """Status of a GO that raised."""
 
-_HEAP_FACTOR = 4
+_HEAP_FACTOR = 8
+_MOST_RESERVED = 512 << 20
 _MOST_WARM_CALLS = 24
 _CALM_CALLS = 2
 _FEW_FAULTS = 64
@@ -274,7 +275,8 @@ class _Opponent:
 
     def _warm(self, go: protocol.Go) -> None:
         """Call until calls take no page faults any more."""
-        wanted = _HEAP_FACTOR * sum(_extent(p) * s.bits // 8 for s, p in zip(self.specs, go.places, strict=True))
+        moved = sum(_extent(p) * s.bits // 8 for s, p in zip(self.specs, go.places, strict=True))
+        wanted = min(_HEAP_FACTOR * moved, _MOST_RESERVED)
         if wanted > self.reserved:
             # The allocator does not put a block where the last one was, but moves on for some calls: all that it may reach
             # is mapped at once.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from evokern.backend import Limits
 from evokern.evaluation import Reason, Verdict
@@ -20,6 +21,8 @@ from evokern.evaluator.runner import REFUSED_TO_LOAD
 from evokern.evaluator.window import Frame, Placed
 from evokern.sandbox.slot import Slot
 from evokern.sandbox.spawner import Spawner
+
+Answer = TypeVar("Answer")
 
 START_SECONDS = 20.0
 """How long a runner may take to load and to map its windows."""
@@ -74,6 +77,7 @@ class Caller:
         readable: What it may read beside the toolchain.
         writable: What it may write.
         environment: Literal environment.
+        timed: Whether its work must not escape the clock by moving to another process.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Caller:
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
+        timed: bool = False,
     ) -> None:
         self.slot: Slot = spawner.slot(
             entry,
@@ -98,6 +103,7 @@ class Caller:
             readable=readable,
             writable=writable,
             environment=environment or {},
+            timed=timed,
         )
         self.frame: Frame | None = None
         self._seq = 0
@@ -126,20 +132,17 @@ class Caller:
         self.slot.freeze()
         return size
 
-    def prepare(self, placed: Sequence[Placed], how: Callable[[protocol.Go], float]) -> float:
-        """Have a trusted process make ready for a call, outside the clock; the slot is frozen before and after.
+    def asked(self, placed: Sequence[Placed], ask: Callable[[protocol.Go], Answer]) -> Answer:
+        """What a trusted process answers about a call, outside the clock; the slot is frozen before and after.
 
         Args:
             placed: All arguments, inputs written.
-            how: Asks over the slot's socket and waits, such as `Baseline.prepare`.
-
-        Returns:
-            Seconds that it took.
+            ask: Asks over the slot's socket and waits, such as `Baseline.prepare`.
         """
         self.slot.thaw()
-        seconds = how(protocol.Go(self._next(), tuple(p.place for p in placed)))
+        answer = ask(protocol.Go(self._next(), tuple(p.place for p in placed)))
         self.slot.freeze()
-        return seconds
+        return answer
 
     def call(self, placed: Sequence[Placed], deadline_s: float) -> Call:
         """One call on inputs that are already written. The slot is frozen before and after.

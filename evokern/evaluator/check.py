@@ -11,7 +11,7 @@ import numpy as np
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator import correctness
 from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.contestant import Contestant, entered
+from evokern.evaluator.contestant import KernelContestant
 from evokern.evaluator.exchange import outputs, verify_all, write
 from evokern.evaluator.held_out import HeldOutWorkload
 from evokern.evaluator.secrecy import Secret
@@ -26,9 +26,9 @@ LARGE = 1 << 20
 
 SETS_LARGE = 2
 
-DEADLINE_SECONDS = 1.0
+DEADLINE_SECONDS = 3.0
 SECONDS_PER_GIGABYTE = 60.0
-"""Deadline of a checked call: a second, and a minute per gigabyte moved, some hundred times what a fair kernel takes."""
+"""Deadline of a checked call: three seconds, and a minute per gigabyte moved, some hundred times what a fair kernel takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def held_out_points(task: Task, workloads: Sequence[HeldOutWorkload]) -> list[Po
     return chosen + small[: len(workloads) // 2]
 
 
-def check(task: Task, dtype: DType, contestant: Contestant, shelf: Shelf, secret: Secret) -> float:
+def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, secret: Secret) -> float:
     """All visible workloads in secret order, one of them twice.
 
     Returns:
@@ -83,14 +83,14 @@ def check(task: Task, dtype: DType, contestant: Contestant, shelf: Shelf, secret
     """
     points = visible_points(task)
     rng = secret.stream("check")
-    with entered(contestant, [dict(w.axes) for w in task.search]) as caller:
+    with contestant.started([dict(w.axes) for w in task.search]) as caller:
         worst = max(_calls(task, dtype, caller, points, shelf, rng))
         repeated = min(points, key=lambda p: math.prod(v for _, v in p.axes))
         _refuse_unrepeatable(task, dtype, caller, repeated, shelf, rng)
         return worst
 
 
-def gate(task: Task, dtype: DType, contestant: Contestant, workloads: Sequence[HeldOutWorkload], shelf: Shelf, secret: Secret) -> None:
+def gate(task: Task, dtype: DType, contestant: KernelContestant, workloads: Sequence[HeldOutWorkload], shelf: Shelf, secret: Secret) -> None:
     """The held-out workloads, shuffled among visible ones.
 
     Raises:
@@ -100,7 +100,7 @@ def gate(task: Task, dtype: DType, contestant: Contestant, workloads: Sequence[H
     rng = secret.stream("gate")
     failed = False
     try:
-        with entered(contestant, [dict(p.axes) for p in points]) as caller:
+        with contestant.started([dict(p.axes) for p in points]) as caller:
             for _ in _calls(task, dtype, caller, points, shelf, rng):
                 pass
     except Fault as fault:

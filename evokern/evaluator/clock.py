@@ -17,7 +17,7 @@ import numpy as np
 
 from evokern.evaluation import Clock, Measurement, Ratio, Reason, Sample, Verdict
 from evokern.evaluator.caller import Call, Caller, Fault
-from evokern.evaluator.contestant import CANDIDATE, Axes, Contestant, entered
+from evokern.evaluator.contestant import CANDIDATE, Contestant, entered
 from evokern.evaluator.exchange import verify_tiles, write
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.sets import Shelf
@@ -55,7 +55,7 @@ class Evictor:
 
     def evict(self) -> None:
         """Read all of it."""
-        self._memory.max()
+        self._memory.sum()
 
 
 @dataclass
@@ -135,8 +135,8 @@ class JudgedClock:
         return max(median(self._time_ns(call) for call in calls) - self.null_ns, 0.0) / 1000
 
     def _calls(self, contestant: Contestant, workload: Workload, rng: np.random.Generator, count: int) -> list[Call]:
-        with entered(contestant, [dict(workload.axes)], workload.name) as caller:
-            return [self._call(contestant, caller, workload, rng)[0] for _ in range(count + 1)][1:]
+        with entered(contestant, [workload]) as callers:
+            return [self._call(contestant, callers[workload.name], workload, rng)[0] for _ in range(count + 1)][1:]
 
     def compare(self, who: Contestant, opponent: Contestant, workloads: Sequence[Workload], secret: Secret, *, clusters: int, stop: Stop) -> dict[str, Series]:
         """Time two contestants in blocks ABBA or BAAB by secret coin, each allocation with fresh processes and memory.
@@ -155,18 +155,15 @@ class JudgedClock:
         series = {w.name: Series(self.null_ns) for w in workloads}
         for cluster in range(clusters):
             rng = secret.stream("cluster", cluster)
-            for workload in workloads:
-                self._allocation(who, opponent, workload, rng, cluster, series[workload.name])
+            with entered(who, workloads) as ours, _unblamed(opponent, workloads) as theirs:
+                for workload in workloads:
+                    sides = (who, ours[workload.name]), (opponent, theirs[workload.name])
+                    self._block(*sides, workload, rng, cluster, series[workload.name])
             ratios = {name: one.ratio(who.name, opponent.name) for name, one in series.items()}
             if all(ratios.values()) and stop({k: v for k, v in ratios.items() if v is not None}, cluster + 1):
                 break
         self._charge(who.name, opponent.name, series)
         return series
-
-    def _allocation(self, who: Contestant, opponent: Contestant, workload: Workload, rng: np.random.Generator, cluster: int, series: Series) -> None:
-        shapes = [dict(workload.axes)]
-        with entered(who, shapes, workload.name) as first, _unblamed(opponent, shapes, workload.name) as second:
-            self._block((who, first), (opponent, second), workload, rng, cluster, series)
 
     def _block(
         self, a: tuple[Contestant, Caller], b: tuple[Contestant, Caller], workload: Workload, rng: np.random.Generator, cluster: int, series: Series
@@ -222,16 +219,16 @@ def _idle_ns(call: Call) -> int:
 
 
 @contextmanager
-def _unblamed(opponent: Contestant, shapes: Sequence[Axes], workload: str) -> Iterator[Caller]:
+def _unblamed(opponent: Contestant, workloads: Sequence[Workload]) -> Iterator[Mapping[str, Caller]]:
     """As `entered`, for a contestant whose failure to start is not the candidate's."""
     try:
-        caller = opponent.enter(shapes, workload)
+        callers = opponent.enter(workloads)
     except Fault as fault:
         raise _opponent_failed(opponent, fault) from None
     try:
-        yield caller
+        yield callers
     finally:
-        opponent.leave(caller)
+        opponent.leave(callers)
 
 
 def _opponent_failed(opponent: Contestant, fault: Fault) -> Fault:

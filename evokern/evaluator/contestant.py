@@ -17,7 +17,7 @@ from evokern.evaluator import runner
 from evokern.evaluator.caller import Caller, Fault
 from evokern.evaluator.window import Frame
 from evokern.sandbox.spawner import Spawner
-from evokern.task import DType, Task
+from evokern.task import DType, Task, Workload
 
 Axes = Mapping[str, int]
 
@@ -29,7 +29,7 @@ WORKSPACE_LIMIT = 1 << 30
 
 
 class Contestant(Protocol):
-    """Whoever can be called.
+    """Whoever can be called and timed.
 
     Attributes:
         name: "candidate", "incumbent", "eager", "compile", "null", "copy".
@@ -39,44 +39,50 @@ class Contestant(Protocol):
     name: str
     trusted: bool
 
-    def enter(self, shapes: Sequence[Axes], workload: str = "") -> Caller:
-        """A runner that is bound to windows of its own, large enough for these shapes.
+    def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
+        """Bound runners by workload; one may serve several.
 
         Args:
-            shapes: Axes of every workload that it will be called on.
-            workload: The one called next; matters to contestants that differ by workload.
+            workloads: All that it will be called on.
 
         Raises:
             Fault: The kernel cannot be loaded.
         """
         ...
 
-    def leave(self, caller: Caller) -> int:
-        """Give the runner back.
+    def leave(self, callers: Mapping[str, Caller]) -> int:
+        """Give the runners back.
 
         Returns:
-            Processes that it had left running.
+            Processes that they had left running.
         """
         ...
 
 
 @contextmanager
-def entered(contestant: Contestant, shapes: Sequence[Axes], workload: str = "") -> Iterator[Caller]:
-    """A contestant's runner for the length of a block; see `Contestant.enter`.
+def entered(contestant: Contestant, workloads: Sequence[Workload]) -> Iterator[Mapping[str, Caller]]:
+    """A contestant's runners for the length of a block; see `Contestant.enter`.
 
     Raises:
         Fault: The kernel cannot be loaded, or left processes behind.
     """
-    caller = contestant.enter(shapes, workload)
+    callers = contestant.enter(workloads)
     try:
-        yield caller
+        yield callers
     except BaseException:
-        contestant.leave(caller)
+        contestant.leave(callers)
         raise
-    strays = contestant.leave(caller)
+    refuse_strays(contestant.leave(callers))
+
+
+def refuse_strays(strays: int) -> None:
+    """Charge a kernel for processes that outlived its last call.
+
+    Raises:
+        Fault: There are any.
+    """
     if strays:
         raise Fault(Verdict.HACKED, Reason.RESIDUAL_WORK, f"{strays} processes were still there after its last call")
-
 
 
 @dataclass
@@ -108,8 +114,39 @@ class KernelContestant:
     environment: Mapping[str, str]
     trusted: bool = False
 
-    def enter(self, shapes: Sequence[Axes], workload: str = "") -> Caller:
-        """See `Contestant.enter`. Also asks the kernel how much workspace it wants."""
+    def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
+        """See `Contestant.enter`: one fresh runner serves all of them."""
+        caller = self.start([dict(w.axes) for w in workloads])
+        return {w.name: caller for w in workloads}
+
+    def leave(self, callers: Mapping[str, Caller]) -> int:
+        """See `Contestant.leave`."""
+        return next(iter(callers.values())).close()
+
+    @contextmanager
+    def started(self, shapes: Sequence[Axes]) -> Iterator[Caller]:
+        """One fresh runner for the length of a block.
+
+        Raises:
+            Fault: As `start`, or it left processes behind.
+        """
+        caller = self.start(shapes)
+        try:
+            yield caller
+        except BaseException:
+            caller.close()
+            raise
+        refuse_strays(caller.close())
+
+    def start(self, shapes: Sequence[Axes]) -> Caller:
+        """A fresh runner on fresh memory, with as much workspace as it asks for.
+
+        Args:
+            shapes: Axes of all that it will be called on.
+
+        Raises:
+            Fault: It cannot be loaded, crashed, or asks for too much.
+        """
         frame = Frame(self.task, self.dtype, shapes)
         caller = self._start(frame)
         try:
@@ -126,10 +163,6 @@ class KernelContestant:
             raise
         return caller
 
-    def leave(self, caller: Caller) -> int:
-        """See `Contestant.leave`."""
-        return caller.close()
-
     def _start(self, frame: Frame) -> Caller:
         # Windows are shared memory that the slot's memory limit counts once it touches them.
         limits = replace(self.limits, memory_bytes=self.limits.memory_bytes + frame.size)
@@ -143,6 +176,7 @@ class KernelContestant:
                 limits=limits,
                 artefact=artefact,
                 environment=self.environment,
+                timed=True,
             )
         except BaseException:
             frame.close()
@@ -169,10 +203,10 @@ class ResidentContestant:
     callers: Mapping[str, Caller]
     trusted: bool = True
 
-    def enter(self, shapes: Sequence[Axes], workload: str = "") -> Caller:
+    def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`."""
-        return self.callers[workload]
+        return self.callers
 
-    def leave(self, caller: Caller) -> int:
-        """See `Contestant.leave`; it stays."""
+    def leave(self, callers: Mapping[str, Caller]) -> int:
+        """See `Contestant.leave`; they stay."""
         return 0

@@ -27,7 +27,7 @@ from evokern.evaluation import (
 from evokern.evaluator import check
 from evokern.evaluator.caller import Fault
 from evokern.evaluator.clock import JudgedClock, Series, measurement, merged
-from evokern.evaluator.contestant import CANDIDATE, Contestant
+from evokern.evaluator.contestant import CANDIDATE, Contestant, KernelContestant
 from evokern.evaluator.held_out import HeldOutWorkload
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.sets import Shelf
@@ -41,8 +41,14 @@ CLUSTERS = 8
 
 MOST_CLUSTERS = 12
 
-LOSING = 0.93
-"""A kernel whose upper bound is below this, against the incumbent, is not measured any longer."""
+WIDE = 0.08
+"""Width of an interval, natural logarithms, above which a confirmation takes up to `MOST_CLUSTERS` allocations."""
+
+FEW_CLUSTERS = 3
+"""Allocations after which screening ends where the estimate is far from the incumbent on either side. Screening only decides
+what is worth confirming, so it needs no interval."""
+
+LOSING, WINNING = 0.95, 1.08
 
 LOG_CHARACTERS = 4000
 
@@ -76,7 +82,7 @@ class Ladder:
     times: Mapping[str, WorkloadTimes]
     held_out: Sequence[HeldOutWorkload]
     build: Callable[[Kernel], Built]
-    contestant: Callable[[str, Kernel, Built], Contestant]
+    contestant: Callable[[str, Kernel, Built], KernelContestant]
     describe: Callable[[Kernel, Built], dict[str, str]]
     _judged: int = field(default=0)
 
@@ -181,11 +187,12 @@ def _build_fault(built: Built) -> Fault:
 
 
 def _decided(ratios: Mapping[str, Ratio], clusters: int) -> bool:
-    """Stop screening: a clear loser early, anybody else once the ratio stands."""
-    return combine(ratios).ratio.high < LOSING or clusters >= CLUSTERS
+    """Stop screening: far from the incumbent early, anybody else once the ratio stands."""
+    estimate = combine(ratios).ratio.estimate
+    return clusters >= CLUSTERS or (clusters >= FEW_CLUSTERS and not LOSING < estimate < WINNING)
 
 
 def _settled(ratios: Mapping[str, Ratio], clusters: int) -> bool:
-    """Stop confirming: enough allocations, and an interval within 2 % either way."""
+    """Stop confirming once the interval may be quoted, unless it is wide and a few more allocations may help."""
     score = combine(ratios)
-    return clusters >= CLUSTERS and score.high - score.low < 0.04  # noqa: PLR2004 - natural logarithms
+    return clusters >= CLUSTERS and score.high - score.low < WIDE

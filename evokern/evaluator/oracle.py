@@ -193,10 +193,9 @@ class Oracle:
         return InputSet(axes, distribution, seed, inputs, {n: arrays[f"out.{n}"] for n in names}, scales, errors, reduction, block, self)
 
     def _block_for(self, size: int) -> _Block:
-        fitting = sorted((b for b in self._free if size <= b.size <= 2 * size), key=lambda b: b.size)
-        if fitting:
-            self._free.remove(fitting[0])
-            return fitting[0]
+        for index in reversed(range(len(self._free))):  # the last one given back is the likeliest to be in a cache
+            if size <= self._free[index].size <= 2 * size:
+                return self._free.pop(index)
         return _Block(size)
 
     def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
 from evokern.evaluator import admission, baseline, held_out, oracle
 from evokern.evaluator.baseline import Baseline
 from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.check import deadline
+from evokern.evaluator.check import deadline, visible_points
 from evokern.evaluator.clock import Evictor, JudgedClock
 from evokern.evaluator.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
 from evokern.evaluator.exchange import write
@@ -46,7 +46,7 @@ BASELINE_CLUSTERS = 6
 
 BUILD_SECONDS = 60.0
 BUILD_MEMORY = 2 << 30
-RUN_MEMORY = 2 << 30
+RUN_MEMORY = 1 << 30
 RUN_PROCESSES = 64
 TORCH_MEMORY = 12 << 30
 
@@ -62,6 +62,8 @@ class Session:
         task: The task.
         dtype: Element type.
         ladder: Judges kernels.
+        spawner: Where all slots come from.
+        secret: The run's key.
         preparation: What was found; what the engine is told.
 
     Raises:
@@ -81,41 +83,41 @@ class Session:
         self._runner_cpus, self._judge_cpus = split_cpus(opening.threads)
         os.sched_setaffinity(0, self._judge_cpus)
         # The spawner and its zygotes start before any key is drawn, so that no key can be in memory they inherit.
-        self._spawner = Spawner.start(
+        self.spawner = Spawner.start(
             {"kernel": ["evokern.evaluator.runner", self._backend.loader().split(":")[0]], "torch": list(oracle.MODULES)},
             scratch=self._home / "scratch",
         )
         try:
             self._make_ready(start)
         except BaseException:
-            self._spawner.close()
+            self.spawner.close()
             raise
 
     def _make_ready(self, start: float) -> None:
         opening = self.opening
-        self._secret = kept_secret(self._home / "keys" / opening.key_name) if opening.key_name else fresh_secret()
+        self.secret = kept_secret(self._home / "keys" / opening.key_name) if opening.key_name else fresh_secret()
         self._building = threading.Semaphore(opening.builds)
         self._say("starting the oracle and the baselines")
-        self._shelf = Shelf(self.task, self._oracle(), self._secret)
-        degenerate = tuple(admission.admit(self.task, self.dtype, self._shelf.oracle, self._secret))
+        self._shelf = Shelf(self.task, self._oracle(), self.secret)
+        degenerate = tuple(admission.admit(self.task, self.dtype, self._shelf.oracle, self.secret))
         if degenerate and not opening.degenerate:
             raise UsageError(
                 f"the task cannot tell good kernels from bad ones: {degenerate[0]}", where=self.task.name, mend="Mend it, or run it with --degenerate"
             )
         clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache()), self._deadline)
         instruments = {name: self._instrument(name, kernel) for name, kernel in self._backend.instruments().items()}
-        clock.calibrate(instruments["null"], self.task.search[0], self._secret)
+        clock.calibrate(instruments["null"], self.task.search[0], self.secret)
         self._instruments = instruments
         self._baselines, times = self._time_baselines(clock, instruments["copy"])
         baselines = self._baselines
         best = {w: baselines[t.best].callers[w] for w, t in times.items() if t.timed}
-        self._held_out = held_out.draw(self.task, self._secret.key, opening.epoch)
+        self._held_out = held_out.draw(self.task, self.secret.key, opening.epoch)
         fingerprint = self._fingerprint()
         self.ladder = Ladder(
             task=self.task,
             dtype=self.dtype,
             fingerprint=fingerprint,
-            secret=self._secret,
+            secret=self.secret,
             shelf=self._shelf,
             clock=clock,
             baselines=ResidentContestant(BASELINE, best),
@@ -128,7 +130,7 @@ class Session:
         if not best:
             raise UsageError("every visible workload is too short to time on this device", where=self.task.name, mend="Add larger ones to task.toml")
         self.preparation = Preparation(
-            fingerprint, self._spawner.tier, tuple(times.values()), clock.null_ns / 1000, clock.resolution_ns / 1000, degenerate, time.monotonic() - start
+            fingerprint, self.spawner.tier, tuple(times.values()), clock.null_ns / 1000, clock.resolution_ns / 1000, degenerate, time.monotonic() - start
         )
 
     def build(self, kernel: Kernel) -> Built:
@@ -138,12 +140,12 @@ class Session:
             limits = Limits(memory_bytes=BUILD_MEMORY, seconds=BUILD_SECONDS, cpus=cpus)
             if kernel.dialect not in self._backend.dialects:
                 return Built(False, None, "unsupported", f"backend {self._backend.name} takes {', '.join(self._backend.dialects)}, not {kernel.dialect}")
-            return self._backend.build([kernel], sandbox=self._spawner, cache=self._home / "build", limits=limits)[0]
+            return self._backend.build([kernel], sandbox=self.spawner, cache=self._home / "build", limits=limits)[0]
 
     def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
         """Measure the champion once more against everything, held-out workloads included, which retires them."""
         self._say("measuring the best kernel once more, on the held-out shapes too")
-        secret = self._secret.derive("finish", champion.id)
+        secret = self.secret.derive("finish", champion.id)
         built = self.build(champion)
         candidate = self._contestant(CANDIDATE, champion, built)
         rivals: dict[str, Contestant] = dict(self._baselines)
@@ -160,7 +162,7 @@ class Session:
 
     def close(self) -> None:
         """End every process."""
-        self._spawner.close()
+        self.spawner.close()
 
     def _closing_row(self, candidate: Contestant, workload: Workload, rivals: Mapping[str, Contestant], secret: Secret, *, held_out: bool) -> ClosingRow:
         clock, versus, times = self.ladder.clock, dict[str, Ratio](), dict[str, float]()
@@ -200,7 +202,7 @@ class Session:
         return deadline(self.task, dict(workload.axes), self.dtype)
 
     def _oracle(self) -> Oracle:
-        slot = self._spawner.slot(
+        slot = self.spawner.slot(
             oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(self.task, self.dtype), limits=self._torch_limits(self._judge_cpus),
             readable=python_folders(),
         )  # fmt: skip
@@ -215,7 +217,7 @@ class Session:
         cache.mkdir(exist_ok=True)
         cache.chmod(0o777)
         caller = Caller(
-            self._spawner, entry=baseline.ENTRY, zygote="torch",
+            self.spawner, entry=baseline.ENTRY, zygote="torch",
             argument=baseline.argument(self.task, variant, threads=self.opening.threads, cache=cache),
             limits=self._torch_limits(self._runner_cpus), readable=python_folders(), writable=[cache], environment=ENVIRONMENT,
         )  # fmt: skip
@@ -223,16 +225,16 @@ class Session:
             caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen]))
         except Fault as fault:
             raise Unavailable(f"the baseline '{variant}' does not start: {fault.detail}. {fault.log.strip()[-500:]}", mend="`evokern doctor` says what is missing") from None
-        rng = self._secret.stream("baseline", variant)
+        rng = self.secret.stream("baseline", variant)
         for workload in chosen:
             exchange = write(self.task, caller, dict(workload.axes), self._shelf.timed(workload, 0), rng, layout="contiguous", permute=False)
-            caller.prepare(exchange.placed, Baseline(caller.slot.socket, self.task, self.dtype).prepare)
+            caller.asked(exchange.placed, Baseline(caller.slot.socket, self.task, self.dtype).prepare)
         return ResidentContestant(variant, {w.name: caller for w in chosen})
 
     def _time_baselines(self, clock: JudgedClock, copy: Contestant) -> tuple[dict[str, ResidentContestant], dict[str, WorkloadTimes]]:
         """Eager on every visible workload, the others on those that are long enough."""
         eager = self._baseline("eager")
-        looks = {w.name: clock.glance(eager, w, self._secret) for w in self.task.search}
+        looks = {w.name: clock.glance(eager, w, self.secret) for w in self.task.search}
         timed = [w for w in self.task.search if looks[w.name] >= SHORTEST_US]
         baselines = {"eager": eager}
         times: dict[str, dict[str, float]] = {w.name: {"eager": looks[w.name]} for w in self.task.search}
@@ -240,8 +242,9 @@ class Session:
             if variant != "eager" and timed:
                 self._say(f"compiling the baseline '{variant}' (kept for later runs)")
                 baselines[variant] = self._baseline(variant, timed)
+                self._take_errors(baselines[variant], timed)
         for rival in [*(b for n, b in baselines.items() if n != "eager"), copy]:
-            series = clock.compare(rival, eager, timed, self._secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=_never)
+            series = clock.compare(rival, eager, timed, self.secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=_never)
             for name, one in series.items():
                 for who in (rival.name, "eager"):
                     times[name][who] = median(one.times_ns(who) or [math.inf]) / 1000
@@ -251,6 +254,18 @@ class Session:
             best = min((n for n in mine if n in baselines), key=lambda n: mine[n])
             found[workload.name] = WorkloadTimes(workload.name, workload in timed, mine, best)
         return baselines, found
+
+    def _take_errors(self, rival: ResidentContestant, timed: Sequence[Workload]) -> None:
+        """Let a compiled baseline's own error count in the rule, on every set of the workloads that it was compiled for."""
+        rng = self.secret.stream("errors", rival.name)
+        for workload in timed:
+            caller, axes = rival.callers[workload.name], dict(workload.axes)
+            points = [p for p in visible_points(self.task) if p.axes == workload.axes]
+            sets = [self._shelf.timed(workload, i) for i in range(self._shelf.count(workload))]
+            for values in sets + [self._shelf.checked(axes, p.distribution, p.index) for p in points]:
+                exchange = write(self.task, caller, axes, values, rng, layout="contiguous", permute=False)
+                ask = Baseline(caller.slot.socket, self.task, self.dtype).values
+                values.add_reference(caller.asked(exchange.placed, ask), self.dtype)
 
     def _instrument(self, name: str, kernel: Kernel) -> Contestant:
         built = self.build(kernel)
@@ -262,7 +277,7 @@ class Session:
         assert built.artefact is not None
         threads = str(self.opening.threads)
         return KernelContestant(
-            name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self._spawner, "kernel",
+            name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, "kernel",
             self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"},
         )  # fmt: skip
 
@@ -284,7 +299,7 @@ class Session:
             libraries=f"torch {metadata.version('torch')}, numpy {metadata.version('numpy')}",
             policy=self.task.policy,
             threads=self.opening.threads,
-            tier=self._spawner.tier,
+            tier=self.spawner.tier,
             limits=f"memory {limits.memory_bytes}, processes {limits.processes}",
             baselines=tuple(self._baselines),
             held_out_epoch=self.opening.epoch,

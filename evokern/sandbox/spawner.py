@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from evokern.errors import EvokernError, Unavailable, UsageError
 from evokern.evaluation import Tier
-from evokern.sandbox import canaries, cgroup, command
+from evokern.sandbox import canaries, cgroup, command, process
 from evokern.sandbox.canaries import Canary, canary
 from evokern.sandbox.drain import Drain
 from evokern.sandbox.filesystem import Bind
@@ -183,6 +183,13 @@ class Spawner:
         finally:
             death = slot.kill()
         return _completed(death, answer, found, seconds=time.monotonic() - start, timed_out=timed_out, most=limits.scratch_bytes)
+
+    def processes(self) -> set[int]:
+        """Processes in its slots and, as root, all that run under one of its user ids, wherever they hide."""
+        with self._lock:
+            slots = list(self._slots)
+        uids = range(self._first_uid, self._first_uid + _UIDS) if self._first_uid else range(0)
+        return process.owned_by(uids).union(*(slot.processes() for slot in slots))
 
     def close(self) -> None:
         """Kill every slot, end the processes, remove the cgroups. Idempotent."""

@@ -74,9 +74,13 @@ def main(descriptor: int, parent: int, modules: Sequence[str]) -> None:
 
 def _fork_slot(sock: socket.socket, descriptors: Sequence[int]) -> None:
     zygote = os.getpid()
-    if os.fork() == 0:
-        sock.close()
-        _end_after(lambda: _start_slot(zygote, descriptors))
+    try:
+        if os.fork() == 0:
+            sock.close()
+            _end_after(lambda: _start_slot(zygote, descriptors))
+    except OSError as error:  # no process or memory left: the other slots go on
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptors[1])) as reply:
+            reply.send(json.dumps({"error": str(error)}).encode())
     for descriptor in descriptors:
         os.close(descriptor)
 

@@ -99,5 +99,5 @@ OFFENDERS = {
     ),
     "does not compile": Offender(Kernel("cpp", "int run( {"), Verdict.BUILD_FAILED, Reason.COMPILER),
     "has no entry": Offender(Kernel("cpp", "int other() { return 0; }"), Verdict.BUILD_FAILED, Reason.ENTRY),
-    "reads a file while it is built": Offender(Kernel("cpp", '#include "/etc/passwd"\n'), Verdict.BUILD_FAILED, Reason.COMPILER),
+    "reads a file while it is built": Offender(Kernel("cpp", '#include "/etc/passwd"\n'), Verdict.BUILD_FAILED, Reason.FORBIDDEN_FILE),
 }

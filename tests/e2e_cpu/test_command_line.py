@@ -19,10 +19,11 @@ SEED = ROOT / "benchmarks" / "tasks" / "core" / "softmax" / "seeds" / "cpp-float
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """One home for all: the compiled baseline is kept there."""
     paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
-    return {**os.environ, "EVOKERN_HOME": str(tmp_path / "home"), "EVOKERN_MODEL": "", "PYTHONPATH": paths}
+    return {**os.environ, "EVOKERN_HOME": str(tmp_path_factory.mktemp("home")), "EVOKERN_MODEL": "", "PYTHONPATH": paths}
 
 
 def command(*argv: str) -> list[str]:

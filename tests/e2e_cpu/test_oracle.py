@@ -174,7 +174,13 @@ def test_rounded_expected_values_pass_on_odd_shapes(name: str, dtype: DType) -> 
                 output = task.outputs[0].name
                 expected = drawn.expected[output]
                 found = judge_output(
-                    rounded(expected, dtype), expected, drawn.scale[output], drawn.reduction, task.tolerance, dtype, drawn.reference_error[output]
+                    rounded(expected, dtype),
+                    expected,
+                    drawn.scale[output],
+                    drawn.reduction,
+                    task.tolerance,
+                    dtype,
+                    drawn.reference_error[output],
                 )
                 assert found.ok, (axes, distribution, found)
                 drawn.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evokern.errors import SourceError
 from evokern.operators.rewrites.motif import HELPERS, Motif, Site
+from evokern.operators.rewrites.plan import is_remainder
 from evokern.syntax.cpp import PURE_CALLS, Edit, Loop, Unit, ancestors, callee, declared, subscript, text_of, walk, written
 from evokern.syntax.flags import FLAGS_LINE, flags_of
 
@@ -83,7 +84,7 @@ def _find_unroll(unit: Unit) -> list[Site]:
     count = unit.fresh("UNROLL")
     for loop in unit.innermost_loops:
         inside_block = loop.node.parent is not None and loop.node.parent.type == "compound_statement"
-        if loop.pragma is None and inside_block:
+        if loop.pragma is None and inside_block and not is_remainder(unit, loop):
             text = f"#pragma GCC unroll {count}\n{unit.indent_of(loop.node.start_byte)}"
             edit = Edit(loop.node.start_byte, loop.node.start_byte, text)
             sites.append(Site(unit.line_of(loop.node), (edit,), tunables=((count, "4", "1 2 4 8"),)))

@@ -132,6 +132,8 @@ def _find_row_pointer(unit: Unit) -> list[Site]:
             sides = operands(access[1]) if access is not None and access[1].type == "binary_expression" else None
             if access is None or sides is None or operator_of(access[1]) != "+":
                 continue
+            if _is_local_array(unit, access[0], node):
+                continue
             offset, index = sides if text_of(sides[1]) == loop.variable else sides[::-1]
             if text_of(index) == loop.variable and unit.is_invariant(offset, loop.node, {loop.variable}):
                 groups.setdefault((access[0], *tokens(offset)), []).append(node)
@@ -140,6 +142,11 @@ def _find_row_pointer(unit: Unit) -> list[Site]:
             if site is not None:
                 sites.append(site)
     return sites
+
+
+def _is_local_array(unit: Unit, name: str, at: Node) -> bool:
+    found = unit.declaration_of(name, at)
+    return found is not None and any(n.type == "array_declarator" for n in walk(found[1]))
 
 
 def _row_pointer_site(unit: Unit, first_byte: int, variable: str, nodes: list[Node], number: int) -> Site | None:

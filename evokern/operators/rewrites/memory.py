@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from evokern.operators.rewrites.motif import Motif, Site, block, body_lines
-from evokern.operators.rewrites.plan import plans
+from evokern.operators.rewrites.plan import is_remainder, plans
 from evokern.syntax.cpp import Edit, Loop, Unit, ancestors, assignment, operands, operator_of, subscript, text_of, tokens, walk
 
 LINE_FLOATS = 16
@@ -106,7 +106,7 @@ def _find_prefetch(unit: Unit) -> list[Site]:
     for plan in plans(unit):
         loop = plan.loop
         arrays = _row_arrays(unit, loop.body, loop.variable)
-        if not arrays or _prefetches(loop.node):
+        if not arrays or _prefetches(loop.node) or is_remainder(unit, loop):
             continue
         strip, stop, ahead = unit.fresh("strip"), unit.fresh("strip_stop"), unit.fresh("ahead")
         step = f"{ahead} += {LINE_FLOATS}"

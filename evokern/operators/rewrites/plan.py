@@ -205,6 +205,12 @@ def plans(unit: Unit) -> list[Plan]:
     return found
 
 
+def is_remainder(unit: Unit, loop: Loop) -> bool:
+    """Whether a loop goes on where one before it stopped: it starts at a variable that no loop header declares."""
+    found = unit.declaration_of(loop.start, loop.node)
+    return found is not None and found[0].parent is not None and found[0].parent.type != "for_statement" and "const" not in tokens(found[0])
+
+
 def scalar_type(unit: Unit, reduction: Reduction) -> str:
     """Type of the scalar that a reduction folds into."""
     for node in walk(reduction.statement):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from evokern.operators.rewrites.motif import ChainedMotif, Motif, Site, block, body_lines
-from evokern.operators.rewrites.plan import Plan, Reduction, calls_library, plans, pragma_for, reduction_of, scalar_type
+from evokern.operators.rewrites.plan import Plan, Reduction, calls_library, is_remainder, plans, pragma_for, reduction_of, scalar_type
 from evokern.syntax.cpp import Edit, Unit, arguments, callee, text_of, walk
 
 
@@ -123,6 +123,8 @@ def _find_lanes(unit: Unit) -> list[Site]:
         loop = plan.loop
         if len(plan.reductions) != 1 or scalar_type(unit, plan.reductions[0]) != "float" or not plan.reductions[0].branchless:
             continue
+        if is_remainder(unit, loop):
+            continue
         reduction = plan.reductions[0]
         lanes, lane, base, half = unit.fresh("lanes"), unit.fresh("lane"), unit.fresh("base"), unit.fresh("half")
         acc, kind, name = reduction.name, loop.type, loop.variable
@@ -135,6 +137,7 @@ def _find_lanes(unit: Unit) -> list[Site]:
         text = f"""\
 {{
   float {lanes}[{count}];
+#pragma omp simd
   for (int {lane} = 0; {lane} < {count}; ++{lane}) {own} = {"0.0f" if is_sum else acc};
   {kind} {base} = {loop.start};
   for (; {base} + {count} <= {loop.stop}; {base} += {count}) {{

@@ -59,6 +59,13 @@ def test_a_dtype_that_the_task_lacks_is_refused(home: Path) -> None:
         settings_for(load_config(None, {"task": "softmax", "dtype": "float64"}))
 
 
+def test_an_unknown_backend_is_code_2_and_makes_no_run(shell: Shell) -> None:
+    answer = shell("run", "--task", "softmax", "--backend", "cpuu", "--json")
+    assert answer.code == 2
+    assert answer.document["mend"] == "Did you mean 'cpu'?"
+    assert shell("status").code == 3, "no run has been made"
+
+
 def test_the_environment_names_a_model_unless_the_flag_says_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVOKERN_MODEL", "openai/local")
     config = load_config(None, {"task": "softmax"})

@@ -227,3 +227,16 @@ def test_a_flags_line_is_extended_in_place() -> None:
     text = MOTIF["flags"].variants(source)[0].source
     assert text == "// flags: -funroll-loops -fno-trapping-math\nint x;\n"
     assert not MOTIF["flags"].variants("// flags: -Ofast\nint x;\n")
+
+
+@pytest.mark.parametrize("name", ["accumulator_lanes", "row_pointer", "omp_simd"])
+def test_a_loop_in_lanes_is_left_alone(name: str) -> None:
+    source = function("float s = 0; for (long i = 0; i < n; ++i) s += a[i]; y[0] = s;")
+    assert MOTIF[name].variants(MOTIF["accumulator_lanes"].variants(source)[0].source) == []
+
+
+def test_a_loop_in_lanes_is_prefetched_by_its_own_strides() -> None:
+    source = function("float s = 0; for (long i = 0; i < n; ++i) s += a[i]; y[0] = s;")
+    (variant,) = MOTIF["prefetch"].variants(MOTIF["accumulator_lanes"].variants(source)[0].source)
+    assert "for (int ahead = 0; ahead < LANES; ahead += 16) __builtin_prefetch(a + base + ahead + PREFETCH);" in variant.source
+    assert MOTIF["prefetch"].variants(variant.source) == []

@@ -1,0 +1,131 @@
+"""The whole ladder on real processes: honest kernels pass, every offender gets its verdict, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evokern import record
+from evokern.evaluation import BASELINE, INCUMBENT, Evaluation, Reason, Verdict
+from evokern.evaluator.held_out import draw
+from evokern.evaluator.session import Session
+from evokern.evaluator.statement import Opening
+from evokern.kernel import Kernel
+from evokern.task import DType
+from tests.e2e_cpu.offenders import HONEST, OFFENDERS, kernel
+from tests.e2e_cpu.small_task import small_softmax
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("suite")
+    opening = Opening(str(small_softmax(folder)), DType.FLOAT32, "cpu", 1, str(folder / "home"), baselines=("eager",))
+    session = Session(opening, lambda _: None)
+    yield session
+    session.close()
+
+
+def judged(session: Session, kernel: Kernel) -> Evaluation:
+    return session.ladder.judge(kernel, session.build(kernel), None)
+
+
+def test_an_honest_kernel_passes_and_is_confirmed(session: Session) -> None:
+    evaluation = judged(session, HONEST)
+
+    assert (evaluation.verdict, evaluation.reason, evaluation.detail) == (Verdict.PASSED, Reason.NONE, "")
+    assert evaluation.passed_held_out
+    assert not evaluation.confirmed
+    assert len(evaluation.measurements) == len(session.ladder.timed) == 1
+
+    confirmed = session.ladder.confirm(HONEST, session.build(HONEST), evaluation)
+
+    assert confirmed.confirmed
+    ratio = confirmed.measurements[0].versus[BASELINE]
+    assert ratio.low <= ratio.estimate <= ratio.high
+    assert ratio.clusters >= 8
+    assert record.from_json(Evaluation, json.loads(json.dumps(record.to_json(confirmed)))) == confirmed
+
+
+def test_the_incumbent_is_the_opponent_where_there_is_one(session: Session) -> None:
+    slower = kernel("softmax(args); softmax(args);")
+
+    evaluation = session.ladder.judge(slower, session.build(slower), (HONEST, session.build(HONEST)))
+
+    ratio = evaluation.measurements[0].versus[INCUMBENT]
+    assert BASELINE not in evaluation.measurements[0].versus
+    assert 0.4 < ratio.estimate < 0.7  # it does the work twice
+
+
+@pytest.mark.parametrize("name", OFFENDERS)
+def test_an_offender_gets_its_verdict_and_leaves_nothing(session: Session, name: str) -> None:
+    offender = OFFENDERS[name]
+    resident = session.spawner.processes()
+
+    evaluation = judged(session, offender.kernel)
+
+    assert (evaluation.verdict, evaluation.reason) == (offender.verdict, offender.reason), evaluation.detail
+    assert not evaluation.confirmed
+    assert session.spawner.processes() == resident
+
+
+def test_the_next_candidate_is_judged_as_if_the_offender_had_not_been_there(session: Session) -> None:
+    for name in ("loops for ever", "takes 40 GB", "leaves a grandchild"):
+        judged(session, OFFENDERS[name].kernel)
+
+        assert judged(session, HONEST).verdict is Verdict.PASSED
+
+
+def test_the_gate_lets_one_bit_out(session: Session) -> None:
+    evaluation = judged(session, OFFENDERS["knows visible shapes only"].kernel)
+
+    assert evaluation.passed_held_out is False
+    assert evaluation.log == ""
+    assert "gate" not in evaluation.seconds
+    text = json.dumps(record.to_json(evaluation))
+    for workload in draw(session.task, session.secret.key, 0):
+        visible = {dict(w.axes)["cols"] for w in session.task.search}
+        columns = dict(workload.axes)["cols"]
+        assert columns in visible or columns < 100 or f"={columns}" not in text
+
+
+def test_a_kernel_that_waits_for_another_process_is_not_timed_as_fast(session: Session) -> None:
+    # The work is done by a thread that the clock counts; the caller sleeps meanwhile. Its time is what the work takes.
+    threaded = kernel("std::thread t([=] { softmax(args); }); t.join();")
+
+    evaluation = session.ladder.judge(threaded, session.build(threaded), (HONEST, session.build(HONEST)))
+
+    assert evaluation.verdict is Verdict.PASSED
+    assert 0.7 < evaluation.measurements[0].versus[INCUMBENT].estimate < 1.2
+
+
+def test_a_kernel_that_sleeps_is_charged(session: Session) -> None:
+    sleeper = kernel("softmax(args); usleep(20000);")
+
+    evaluation = judged(session, sleeper)
+
+    assert (evaluation.verdict, evaluation.reason) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
+
+
+def test_workspace_is_given_as_asked_for(session: Session) -> None:
+    body = "if (size < 4096 || !space) return 9; std::memset(space, 1, size); softmax(args);"
+    source = kernel(body, 'extern "C" size_t workspace_size(DLTensor* const*, int) { return 4096; }').source
+    roomy = Kernel("cpp", source.replace("run(DLTensor* const* args, int, void*, size_t, void*)", "run(DLTensor* const* args, int, void* space, size_t size, void*)"))
+
+    assert judged(session, roomy).verdict is Verdict.PASSED
+
+
+def test_finishing_shows_and_retires_the_held_out_set(session: Session) -> None:
+    closing = session.finish(HONEST, None)
+
+    assert closing.held_out_passed
+    assert len(closing.held_out_checked) == session.task.held_out.count
+    assert {row.held_out for row in closing.rows} == {False, True}
+    assert closing.speed_kept is not None and closing.speed_kept > 0
+    assert all(row.best == "eager" for row in closing.rows)
+
+
+def test_home_holds_no_key_of_a_session_without_a_name(session: Session) -> None:
+    assert not list(Path(session.opening.home).glob("keys/*"))
