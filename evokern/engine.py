@@ -38,8 +38,11 @@ from evokern.task import Task
 LLM_FREE = ("rewrite", "retune")
 WITH_MODEL = ("mutate", "cross")
 
-WORTH_CONFIRMING = 0.6
-"""Share of the champion's speed from which a kernel in an empty cell is confirmed, which costs as much as its screening."""
+WORTH_CONFIRMING = 0.7
+"""Share of the champion's speed below which no kernel is confirmed, however empty its cell: that costs more than its screening."""
+
+LAGGING = 0.7
+"""Share of the champion's speed below which an island's best is replaced as a starting point by a visit of the champion."""
 
 MARGIN = 1.01
 """By how much an estimate must beat what it would replace before a confirmation is spent on it."""
@@ -488,6 +491,7 @@ class Engine:
                 if placement.placed:
                     self._migration.note_placed()
                     await self._migrate()
+                    await self._lift_lagging()
 
     async def _judged(self, candidate: Candidate) -> Evaluation:
         """Screened against the champion; confirmed where it may enter the archive."""
@@ -505,9 +509,11 @@ class Engine:
         score = screened_score(evaluation, champion)
         if score is None or champion is None or candidate.operator == "seed":
             return True
+        if score.ratio.estimate < WORTH_CONFIRMING * champion.score.ratio.estimate:
+            return False
         owner = archive.cells.get(archive.cell_of(evaluation))
         if owner is None:
-            return score.ratio.estimate > WORTH_CONFIRMING * champion.score.ratio.estimate
+            return True
         if score.ratio.estimate > MARGIN * owner.score.ratio.estimate:
             return True
         ratios, known = evaluation.versus(INCUMBENT), champion.evaluation.versus(BASELINE)
@@ -520,6 +526,16 @@ class Engine:
     async def _migrate(self) -> None:
         for move in self._migration.moves([island.archive for island in self._islands]):
             await self._welcome(move.elite, move.source, self._islands[move.target])
+
+    async def _lift_lagging(self) -> None:
+        """Send the champion to islands that are far behind; early gains are large, and a migration's turn comes late."""
+        champion = self._champion()
+        if champion is None:
+            return
+        for island in self._islands:
+            best = island.archive.best()
+            if best is not None and best.score.ratio.estimate < LAGGING * champion.score.ratio.estimate:
+                await self._welcome(champion, champion.candidate.island, island)
 
     async def _welcome(self, elite: Elite, source: int, island: Island) -> None:
         await self._append(events.migrated(self.run_id, events.Migrated(elite.candidate.id, source, island.index)))

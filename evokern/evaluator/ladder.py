@@ -6,6 +6,7 @@ evaluation's verdict. Building may run on several threads; everything that holds
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,11 +45,9 @@ MOST_CLUSTERS = 12
 WIDE = 0.08
 """Width of an interval, natural logarithms, above which a confirmation takes up to `MOST_CLUSTERS` allocations."""
 
-FEW_CLUSTERS = 3
-"""Allocations after which screening ends where the estimate is far from the incumbent on either side. Screening only decides
-what is worth confirming, so it needs no interval."""
-
-LOSING, WINNING = 0.95, 1.08
+UNDECIDED = {1: (0.75, 1.5), 3: (0.95, 1.08)}
+"""Screening ends after so many allocations where the estimate against the incumbent is outside these bounds. It only decides what
+is worth confirming, so it needs no interval."""
 
 LOG_CHARACTERS = 4000
 
@@ -188,8 +187,8 @@ def _build_fault(built: Built) -> Fault:
 
 def _decided(ratios: Mapping[str, Ratio], clusters: int) -> bool:
     """Stop screening: far from the incumbent early, anybody else once the ratio stands."""
-    estimate = combine(ratios).ratio.estimate
-    return clusters >= CLUSTERS or (clusters >= FEW_CLUSTERS and not LOSING < estimate < WINNING)
+    low, high = UNDECIDED.get(clusters, (0.0, math.inf))
+    return clusters >= CLUSTERS or not low < combine(ratios).ratio.estimate < high
 
 
 def _settled(ratios: Mapping[str, Ratio], clusters: int) -> bool:

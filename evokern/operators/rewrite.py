@@ -11,8 +11,8 @@ from evokern.kernel import Kernel
 if TYPE_CHECKING:
     from evokern.operators.rewrites import Motif, Variant
 
-STEPS = (1, 2, 3, 5)
-STEP_WEIGHTS = (0.35, 0.3, 0.2, 0.15)
+STEPS = (1, 2, 3, 5, 8)
+STEP_WEIGHTS = (0.3, 0.2, 0.2, 0.15, 0.15)
 """How many motifs a proposal composes. Some pay only together: a sum in float lanes needs an exponential without branches first."""
 
 ATTEMPTS = 8
