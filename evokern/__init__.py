@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def evaluate(kernel: Kernel, *, task: str, backend: str = "cpu", dtype: DType | None = None, threads: int = 1, home: Path | None = None) -> Evaluation:
+def evaluate(
+    kernel: Kernel, *, task: str, backend: str = "cpu", dtype: DType | None = None, threads: int = 1, home: Path | None = None
+) -> Evaluation:
     """Judge one kernel: build, check, held-out gate, measurement against the baselines, confirmation.
 
     Args:

@@ -9,9 +9,10 @@ from typing import Protocol
 
 from evokern.evaluation import Tier
 from evokern.kernel import Kernel
-from evokern.sandbox.limits import Completed as Completed
-from evokern.sandbox.limits import Limits as Limits
+from evokern.sandbox.limits import Completed, Limits
 from evokern.task import DType
+
+__all__ = ["Backend", "Built", "Completed", "Facts", "Limits", "Sandbox"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class Sandbox(Protocol):
 
     tier: Tier
 
-    def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], want: Sequence[str], limits: Limits, readable: Sequence[Path] = ()) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, files: Mapping[str, bytes], want: Sequence[str], limits: Limits, readable: Sequence[Path] = ()
+    ) -> Completed:
         """Run a command in an empty folder that holds `files`; only the toolchain and `readable` can be seen beside it.
 
         Args:

@@ -35,9 +35,11 @@ def main() -> int:
     for check in checks:
         if arguments.only not in check.name:
             continue
+        sys.stdout.write(f"       {check.name} ...\n")
+        sys.stdout.flush()
         row = outcome(check)
         rows.append(row)
-        sys.stdout.write(f"{'holds' if row['holds'] else 'MISS ':<6} {check.name}: {row['value']} ({check.threshold}) {row['detail']}\n")
+        sys.stdout.write(f"{'holds' if row['holds'] else 'MISS ':<6} {check.name}: {row['value']} ({check.threshold}, {row['seconds']} s) {row['detail']}\n")
         sys.stdout.flush()
     if not arguments.only:
         write(arguments.issue, rows)

@@ -39,21 +39,37 @@ def main() -> int:
 
 def write(minutes: float) -> None:
     """Search every task, each in a home of its own, and write what the runs' closing documents say."""
-    runs = {task: search(task, minutes) for task in TASKS}
-    document = {"schema": "evokern.search/1", **provenance(), "minutes": minutes, "threads": 1, "seed": SEED, "runs": runs}
+    # Before the searches: the commit and the code are those that they begin with.
+    made_with = provenance()
+    commands = {task: " ".join(["evokern", *arguments_of(task, minutes)]) for task in TASKS}
+    runs = {}
+    for task in TASKS:
+        sys.stdout.write(f"       searching {task} for {minutes:g} minutes\n")
+        sys.stdout.flush()
+        runs[task] = search(task, minutes)
+    document = {
+        "schema": "evokern.search/1", **made_with, "commands": commands, "minutes": minutes, "threads": 1, "seed": SEED, "runs": runs,
+    }  # fmt: skip
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / FILE).write_text(json.dumps(document, indent=1) + "\n")
 
 
 def search(task: str, minutes: float) -> dict[str, Any]:
-    """The closing document of one run, or its error's."""
-    argv = [str(Path(sys.executable).parent / "evokern"), "run", "--task", task, "--minutes", str(minutes), "--threads", "1",
-            "--seed", str(SEED), "--model", "", "--json"]  # fmt: skip
+    """The closing document of one run, or its error's; a run that does not end or answer is an error too, so that none is made twice."""
+    argv = [str(Path(sys.executable).parent / "evokern"), *arguments_of(task, minutes)]
     with tempfile.TemporaryDirectory(prefix="evokern-search-") as home:
         environment = {**os.environ, "EVOKERN_HOME": home, "EVOKERN_MODEL": ""}
-        ended = subprocess.run(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=minutes * 60 + MARGIN_S, check=False)
-    document: dict[str, Any] = json.loads(ended.stdout)
+        try:
+            ended = subprocess.run(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=minutes * 60 + MARGIN_S, check=False)
+            document: dict[str, Any] = json.loads(ended.stdout)
+        except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+            return {"error": type(error).__name__, "what": str(error)}
     return document
+
+
+def arguments_of(task: str, minutes: float) -> list[str]:
+    """What `evokern` is called with."""
+    return ["run", "--task", task, "--minutes", f"{minutes:g}", "--threads", "1", "--seed", str(SEED), "--model=", "--json"]
 
 
 def measured(judge: Callable[[dict[str, Any]], Measured]) -> Measured:

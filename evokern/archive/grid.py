@@ -38,10 +38,13 @@ class ArchiveSettings:
     Attributes:
         descriptors: Names of the descriptors that are the grid's axes, in order; at least one.
         delta: Noise margin: a newcomer's lower bound must exceed the incumbent's estimate times 1 + delta.
+        reach: Share of the champion's speed below which an elite is drawn only after all the others: a child would have to make
+            up for all of it in one step. 0 makes no difference between them.
     """
 
     descriptors: tuple[str, ...] = DESCRIPTORS
     delta: float = MARGIN_FLOOR
+    reach: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +149,14 @@ class GridArchive:
             Up to `count` distinct elites in the order drawn; fewer where the archive keeps fewer.
         """
         chosen: dict[str, Elite] = {}
-        members = self._members()
-        while members and len(chosen) < count:
-            drawn = self._draw(rng, members)
-            chosen[drawn.candidate.id] = drawn
-            cell = self.cell_of(drawn.evaluation)
-            rest = [elite for elite in members[cell] if elite is not drawn]
-            members = {**members, cell: rest} if rest else {at: elites for at, elites in members.items() if at != cell}
+        for members in self._by_reach():
+            while members and len(chosen) < count:
+                drawn = self._draw(rng, members)
+                chosen[drawn.candidate.id] = drawn
+                cell = self.cell_of(drawn.evaluation)
+                members[cell].remove(drawn)
+                if not members[cell]:
+                    del members[cell]
         return list(chosen.values())
 
     def best(self) -> Elite | None:
@@ -193,6 +197,15 @@ class GridArchive:
         for elite in self._elites.values():
             members.setdefault(self.cell_of(elite.evaluation), []).append(elite)
         return members
+
+    def _by_reach(self) -> list[dict[Cell, list[Elite]]]:
+        """Members near the champion, then the others."""
+        best = self.best()
+        least = best.score.log + math.log(self.settings.reach) if best is not None and self.settings.reach > 0 else -math.inf
+        members = self._members().items()
+        near = {cell: [elite for elite in elites if elite.score.log >= least] for cell, elites in members}
+        far = {cell: [elite for elite in elites if elite.score.log < least] for cell, elites in members}
+        return [{cell: elites for cell, elites in part.items() if elites} for part in (near, far)]
 
     def _draw(self, rng: random.Random, members: dict[Cell, list[Elite]]) -> Elite:
         way = rng.random()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evokern.errors import Unavailable
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator import correctness
 from evokern.evaluator.caller import Caller, Fault
@@ -90,7 +91,9 @@ def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, 
         return worst
 
 
-def gate(task: Task, dtype: DType, contestant: KernelContestant, workloads: Sequence[HeldOutWorkload], shelf: Shelf, secret: Secret) -> None:
+def gate(
+    task: Task, dtype: DType, contestant: KernelContestant, workloads: Sequence[HeldOutWorkload], shelf: Shelf, secret: Secret
+) -> None:
     """The held-out workloads, shuffled among visible ones.
 
     Raises:
@@ -98,15 +101,20 @@ def gate(task: Task, dtype: DType, contestant: KernelContestant, workloads: Sequ
     """
     points = held_out_points(task, workloads)
     rng = secret.stream("gate")
-    failed = False
+    failed = broken = False
     try:
         with contestant.started([dict(p.axes) for p in points]) as caller:
             for _ in _calls(task, dtype, caller, points, shelf, rng):
                 pass
     except Fault as fault:
-        if fault.verdict is Verdict.INFRASTRUCTURE:
-            raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, "the machine failed during the gate") from None
-        failed = True
+        failed = fault.verdict is not Verdict.INFRASTRUCTURE
+        broken = not failed
+    except Unavailable:
+        raise
+    except Exception:  # its text may name a held-out shape
+        broken = True
+    if broken:
+        raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, "the machine failed during the gate") from None
     if failed:
         raise Fault(Verdict.HELD_OUT_FAILED, Reason.HELD_OUT, "wrong on a shape or layout it had not seen") from None
 

@@ -1,8 +1,8 @@
 """The judge's clock: paired calls, blocks, and what a call that does nothing takes (EVALUATOR section 3).
 
 On one thread a call takes the CPU time of its slot, and wall time must agree with it, but for the time that the scheduler says
-it kept the slot waiting: a sample that waited for another process or for a clock is void and taken again. On several threads a call takes wall time, because
-CPU time over the threads granted would reward a kernel that leaves most of them idle.
+it kept the slot waiting: a sample that waited for another process or for a clock is void and taken again. On several threads a call
+takes wall time, because CPU time over the threads granted would reward a kernel that leaves most of them idle.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from statistics import median
 
 import numpy as np
 
+from evokern.errors import Unavailable
 from evokern.evaluation import Clock, Measurement, Ratio, Reason, Sample, Verdict
 from evokern.evaluator.caller import Call, Caller, Fault
 from evokern.evaluator.contestant import CANDIDATE, Contestant, entered
@@ -75,13 +76,25 @@ class Series:
         return [self._time(s) for s in self.samples if s.who == who and not s.void]
 
     def ratio(self, who: str, opponent: str) -> Ratio | None:
-        """The opponent's time over `who`'s, from pairs of which both halves are valid; None where there is none."""
-        halves = {(s.cluster, s.pair, s.who): self._time(s) for s in self.samples if not s.void}
-        pairs = sorted({(c, p) for c, p, name in halves if name == who and (c, p, opponent) in halves})
-        if not pairs:
+        """The opponent's time over `who`'s; None where no allocation has a valid sample of both.
+
+        Within an allocation it is the least time of each side: whatever else runs on the machine only ever adds to a time, and
+        both sides were called as often, in turn.
+        """
+        ours, theirs = self._by_cluster(who), self._by_cluster(opponent)
+        clusters = sorted(set(ours) & set(theirs))
+        if not clusters:
             return None
-        logs = [math.log(halves[c, p, opponent] / halves[c, p, who]) for c, p in pairs]
-        return paired_ratio(logs, [c for c, _ in pairs])
+        logs = [math.log(min(theirs[c]) / min(ours[c])) for c in clusters]
+        pairs = sum(min(len(ours[c]), len(theirs[c])) for c in clusters)
+        return replace(paired_ratio(logs, clusters), pairs=pairs)
+
+    def _by_cluster(self, who: str) -> dict[int, list[float]]:
+        times: dict[int, list[float]] = {}
+        for sample in self.samples:
+            if sample.who == who and not sample.void:
+                times.setdefault(sample.cluster, []).append(self._time(sample))
+        return times
 
     def void_share(self, who: str) -> float:
         """Share of void samples of one contestant."""
@@ -136,17 +149,30 @@ class JudgedClock:
 
     def _calls(self, contestant: Contestant, workload: Workload, rng: np.random.Generator, count: int) -> list[Call]:
         with entered(contestant, [workload]) as callers:
-            return [self._call(contestant, callers[workload.name], workload, rng)[0] for _ in range(count + 1)][1:]
+            return [
+                self._call(contestant, callers[workload.name], workload, rng, i % self.shelf.count(workload))[0] for i in range(count + 1)
+            ][1:]
 
-    def compare(self, who: Contestant, opponent: Contestant, workloads: Sequence[Workload], secret: Secret, *, clusters: int, stop: Stop) -> dict[str, Series]:
+    def compare(
+        self,
+        who: Contestant,
+        opponent: Contestant,
+        workloads: Sequence[Workload],
+        secret: Secret,
+        *,
+        clusters: int,
+        blocks: int = 1,
+        stop: Stop,
+    ) -> dict[str, Series]:
         """Time two contestants in blocks ABBA or BAAB by secret coin, each allocation with fresh processes and memory.
 
         Args:
             who: The one whose ratio is asked for.
             opponent: The other.
-            workloads: On which; each gets one block of two pairs per allocation.
+            workloads: On which.
             secret: Key and context of every draw.
             clusters: Most allocations.
+            blocks: Blocks of two pairs per allocation and workload.
             stop: See `Stop`; asked after each allocation.
 
         Raises:
@@ -158,24 +184,36 @@ class JudgedClock:
             with entered(who, workloads) as ours, _unblamed(opponent, workloads) as theirs:
                 for workload in workloads:
                     sides = (who, ours[workload.name]), (opponent, theirs[workload.name])
-                    self._block(*sides, workload, rng, cluster, series[workload.name])
+                    self._blocks(*sides, workload, rng, cluster, blocks, series[workload.name])
             ratios = {name: one.ratio(who.name, opponent.name) for name, one in series.items()}
             if all(ratios.values()) and stop({k: v for k, v in ratios.items() if v is not None}, cluster + 1):
                 break
         self._charge(who.name, opponent.name, series)
         return series
 
-    def _block(
-        self, a: tuple[Contestant, Caller], b: tuple[Contestant, Caller], workload: Workload, rng: np.random.Generator, cluster: int, series: Series
+    def _blocks(
+        self,
+        a: tuple[Contestant, Caller],
+        b: tuple[Contestant, Caller],
+        workload: Workload,
+        rng: np.random.Generator,
+        cluster: int,
+        blocks: int,
+        series: Series,
     ) -> None:
+        """One workload's share of an allocation: a warm call each, then blocks of two pairs on sets that no call has seen."""
+        warm, *chosen = (int(i) for i in rng.choice(self.shelf.count(workload), 1 + 2 * blocks, replace=False))
         for contestant, caller in (a, b):  # the first call on a shape is a build
-            self._call(contestant, caller, workload, rng)
-        turns = [(a, 0), (b, 0), (b, 1), (a, 1)] if rng.integers(2) else [(b, 0), (a, 0), (a, 1), (b, 1)]
-        chosen = rng.choice(self.shelf.count(workload), 2, replace=False)
-        for (contestant, caller), pair in turns:
-            series.samples += self._sample(contestant, caller, workload, rng, int(chosen[pair]), cluster, pair)
+            self._call(contestant, caller, workload, rng, warm)
+        for block in range(blocks):
+            first, second = (a, b) if rng.integers(2) else (b, a)
+            for (contestant, caller), pair in ((first, 0), (second, 0), (second, 1), (first, 1)):
+                index = 2 * block + pair
+                series.samples += self._sample(contestant, caller, workload, rng, chosen[index], cluster, index)
 
-    def _sample(self, contestant: Contestant, caller: Caller, workload: Workload, rng: np.random.Generator, index: int, cluster: int, pair: int) -> list[Sample]:
+    def _sample(
+        self, contestant: Contestant, caller: Caller, workload: Workload, rng: np.random.Generator, index: int, cluster: int, pair: int
+    ) -> list[Sample]:
         """One half of a pair: the valid sample last, void ones before it."""
         taken = []
         for _ in range(1 + RETAKES):
@@ -185,9 +223,8 @@ class JudgedClock:
                 break
         return taken
 
-    def _call(self, contestant: Contestant, caller: Caller, workload: Workload, rng: np.random.Generator, index: int | None = None) -> tuple[Call, str]:
-        chosen = int(rng.integers(self.shelf.count(workload))) if index is None else index
-        exchange = write(self.task, caller, dict(workload.axes), self.shelf.timed(workload, chosen), rng, layout="contiguous", permute=True)
+    def _call(self, contestant: Contestant, caller: Caller, workload: Workload, rng: np.random.Generator, index: int) -> tuple[Call, str]:
+        exchange = write(self.task, caller, dict(workload.axes), self.shelf.timed(workload, index), rng, layout="contiguous", permute=True)
         if workload.residency == "cold":
             self.evictor.evict()
         try:
@@ -210,7 +247,11 @@ class JudgedClock:
     def _charge(self, who: str, opponent: str, series: Mapping[str, Series]) -> None:
         for one in series.values():
             if one.void_share(who) > CHARGED and one.void_share(opponent) < CHARGED / 2:
-                raise Fault(Verdict.QUARANTINED, Reason.CLOCK_MISMATCH, "its wall time exceeds its CPU time: it waits, or works where the clock does not see it")
+                raise Fault(
+                    Verdict.QUARANTINED,
+                    Reason.CLOCK_MISMATCH,
+                    "its wall time exceeds its CPU time: it waits, or works where the clock does not see it",
+                )
 
 
 def _idle_ns(call: Call) -> int:
@@ -231,11 +272,15 @@ def _unblamed(opponent: Contestant, workloads: Sequence[Workload]) -> Iterator[M
         opponent.leave(callers)
 
 
-def _opponent_failed(opponent: Contestant, fault: Fault) -> Fault:
+def _opponent_failed(opponent: Contestant, fault: Fault) -> Exception:
+    if opponent.resident:
+        return Unavailable(f"the process of '{opponent.name}' died: {fault.detail or fault.reason}")
     return Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"the opponent '{opponent.name}' failed: {fault.detail or fault.reason}")
 
 
-def measurement(workload: Workload, who: str, series: Series, opponent: str, as_name: str, clock: JudgedClock, floor_us: float | None) -> Measurement | None:
+def measurement(
+    workload: Workload, who: str, series: Series, opponent: str, as_name: str, clock: JudgedClock, floor_us: float | None
+) -> Measurement | None:
     """What a series says of one contestant; None where no pair is valid.
 
     Args:

@@ -34,10 +34,12 @@ class Contestant(Protocol):
     Attributes:
         name: "candidate", "incumbent", "eager", "compile", "null", "copy".
         trusted: Whether its outputs need no check (baselines; the oracle gives the values).
+        resident: Whether one process serves every measurement, so that its death is the end of the session.
     """
 
     name: str
     trusted: bool
+    resident: bool
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """Bound runners by workload; one may serve several.
@@ -113,6 +115,7 @@ class KernelContestant:
     limits: Limits
     environment: Mapping[str, str]
     trusted: bool = False
+    resident: bool = False
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`: one fresh runner serves all of them."""
@@ -202,6 +205,7 @@ class ResidentContestant:
     name: str
     callers: Mapping[str, Caller]
     trusted: bool = True
+    resident: bool = True
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`."""

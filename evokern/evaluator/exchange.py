@@ -151,7 +151,9 @@ def _refuse_unwritten(caller: Caller, one: Placed, word: Bytes) -> None:
     time.sleep(PEEK_SECONDS)
     caller.slot.freeze()
     if sentinel_left(one, word) != left:
-        raise Fault(Verdict.HACKED, Reason.EARLY_COMPLETION, f"'{one.argument.name}' was still being written after the kernel said it was done")
+        raise Fault(
+            Verdict.HACKED, Reason.EARLY_COMPLETION, f"'{one.argument.name}' was still being written after the kernel said it was done"
+        )
     raise Fault(Verdict.WRONG, Reason.SENTINEL_LEFT, f"{left} of {one.view.size} elements of '{one.argument.name}' were never written")
 
 

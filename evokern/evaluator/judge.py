@@ -19,10 +19,13 @@ from dataclasses import replace
 from typing import Any
 
 from evokern import record
-from evokern.errors import EvokernError
+from evokern.errors import EvokernError, Unavailable
 from evokern.evaluation import Evaluation, Reason, Rung, Verdict
 from evokern.evaluator.session import Session
 from evokern.evaluator.statement import Assignment, Finish, Opening
+
+DIED = 75
+"""Exit status of a judge that lost a process it cannot do without (EX_TEMPFAIL of sysexits.h)."""
 
 
 class Judge:
@@ -83,8 +86,10 @@ class Judge:
                 opponent = None if incumbent is None else (incumbent, session.build(incumbent))
                 run = lambda: session.ladder.judge(assignment.kernel, built, opponent)  # noqa: E731
             evaluation = self._lease.submit(run).result()
-        except EvokernError:
-            raise
+        except Unavailable as error:
+            # The oracle, a baseline or the compiler is gone: a fresh judge starts them anew, or says why it cannot.
+            sys.stderr.write(f"{error.line}\n")
+            os._exit(DIED)
         except Exception:  # a fault of the judge's own is no verdict on the kernel; it is told and kept
             evaluation = self._own_fault(assignment)
         return record.to_json(evaluation)
@@ -95,7 +100,12 @@ class Judge:
         text = traceback.format_exc()
         sys.stderr.write(text)
         blank = assignment.previous or Evaluation(
-            assignment.kernel.id, session.task.digest, str(session.dtype), Verdict.INFRASTRUCTURE, rung=Rung.BUILD, fingerprint=session.ladder.fingerprint
+            assignment.kernel.id,
+            session.task.digest,
+            str(session.dtype),
+            Verdict.INFRASTRUCTURE,
+            rung=Rung.BUILD,
+            fingerprint=session.ladder.fingerprint,
         )
         detail = text.strip().splitlines()[-1][:300]
         return replace(blank, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail, confirmed=False)

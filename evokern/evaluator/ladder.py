@@ -42,6 +42,9 @@ CLUSTERS = 8
 
 MOST_CLUSTERS = 12
 
+CONFIRM_BLOCKS = 2
+"""Blocks an allocation where the ratio is to be quoted; screening makes do with one."""
+
 WIDE = 0.08
 """Width of an interval, natural logarithms, above which a confirmation takes up to `MOST_CLUSTERS` allocations."""
 
@@ -121,7 +124,13 @@ class Ladder:
         try:
             with climb.rung(Rung.CONFIRM):
                 series = self.clock.compare(
-                    self.contestant(CANDIDATE, kernel, built), self.baselines, self.timed, secret, clusters=MOST_CLUSTERS, stop=_settled
+                    self.contestant(CANDIDATE, kernel, built),
+                    self.baselines,
+                    self.timed,
+                    secret,
+                    clusters=MOST_CLUSTERS,
+                    blocks=CONFIRM_BLOCKS,
+                    stop=_settled,
                 )
                 fresh = [self._measurement(w, series[w.name], BASELINE, BASELINE) for w in self.timed]
                 known = {m.workload: m for m in previous.measurements}
@@ -134,7 +143,9 @@ class Ladder:
     def _screened(self, kernel: Kernel, built: Built, incumbent: tuple[Kernel, Built] | None, secret: Secret) -> tuple[Measurement, ...]:
         opponent = self.baselines if incumbent is None else self.contestant(INCUMBENT, *incumbent)
         name = BASELINE if incumbent is None else INCUMBENT
-        series = self.clock.compare(self.contestant(CANDIDATE, kernel, built), opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=_decided)
+        series = self.clock.compare(
+            self.contestant(CANDIDATE, kernel, built), opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=_decided
+        )
         return tuple(self._measurement(w, series[w.name], opponent.name, name) for w in self.timed)
 
     def _measurement(self, workload: Workload, series: Series, opponent: str, as_name: str) -> Measurement:
@@ -170,8 +181,8 @@ class _Climb:
     def fell(self, fault: Fault) -> Evaluation:
         held_out = False if fault.verdict is Verdict.HELD_OUT_FAILED else self.evaluation.passed_held_out
         return replace(
-            self.evaluation, verdict=fault.verdict, reason=fault.reason, detail=fault.detail[:LOG_CHARACTERS], log=fault.log[:LOG_CHARACTERS],
-            rung=self.reached, seconds=self.seconds, passed_held_out=held_out, confirmed=False,
+            self.evaluation, verdict=fault.verdict, reason=fault.reason, rung=self.reached, detail=fault.detail[:LOG_CHARACTERS],
+            log=fault.log[:LOG_CHARACTERS], seconds=self.seconds, passed_held_out=held_out, confirmed=False,
         )  # fmt: skip
 
     def passed(self) -> Evaluation:
@@ -180,8 +191,12 @@ class _Climb:
 
 def _build_fault(built: Built) -> Fault:
     reason = Reason(built.reason)
-    verdict = {Reason.FLAGS: Verdict.SCREENED, Reason.UNSUPPORTED: Verdict.SCREENED, Reason.DEADLINE_BUILD: Verdict.TIMED_OUT}.get(reason, Verdict.BUILD_FAILED)
-    first = next((line for line in built.log.splitlines() if "error" in line), built.log.strip().splitlines()[0] if built.log.strip() else "")
+    verdict = {Reason.FLAGS: Verdict.SCREENED, Reason.UNSUPPORTED: Verdict.SCREENED, Reason.DEADLINE_BUILD: Verdict.TIMED_OUT}.get(
+        reason, Verdict.BUILD_FAILED
+    )
+    first = next(
+        (line for line in built.log.splitlines() if "error" in line), built.log.strip().splitlines()[0] if built.log.strip() else ""
+    )
     return Fault(verdict, reason, first[:300], built.log)
 
 

@@ -151,7 +151,7 @@ def decode_request(data: bytes) -> Bind | Go:
         if kind == Kind.BIND:
             return _decode_bind(data, count, seq)
         return _decode_go(data, Kind(kind), count, seq)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, IndexError) as error:
         raise ProtocolViolation(str(error)) from error
 
 

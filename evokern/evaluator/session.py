@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import sys
@@ -21,18 +22,18 @@ from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
 from evokern.evaluator import admission, baseline, held_out, oracle
 from evokern.evaluator.baseline import Baseline
 from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.check import deadline, visible_points
+from evokern.evaluator.check import deadline, held_out_points, visible_points
 from evokern.evaluator.clock import Evictor, JudgedClock
 from evokern.evaluator.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
 from evokern.evaluator.exchange import write
-from evokern.evaluator.ladder import CLUSTERS, Ladder
+from evokern.evaluator.ladder import CLUSTERS, CONFIRM_BLOCKS, Ladder
 from evokern.evaluator.mapped import ENVIRONMENT
 from evokern.evaluator.oracle import Oracle
 from evokern.evaluator.secrecy import Secret, fresh_secret, kept_secret
 from evokern.evaluator.sets import Shelf
 from evokern.evaluator.statement import Closing, ClosingRow, Opening, Preparation, WorkloadTimes
-from evokern.kernel import Kernel
 from evokern.evaluator.window import Frame
+from evokern.kernel import Kernel
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload, load_task
 
@@ -102,7 +103,9 @@ class Session:
         degenerate = tuple(admission.admit(self.task, self.dtype, self._shelf.oracle, self.secret))
         if degenerate and not opening.degenerate:
             raise UsageError(
-                f"the task cannot tell good kernels from bad ones: {degenerate[0]}", where=self.task.name, mend="Mend it, or run it with --degenerate"
+                f"the task cannot tell good kernels from bad ones: {degenerate[0]}",
+                where=self.task.name,
+                mend="Mend it, or run it with --degenerate",
             )
         clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache()), self._deadline)
         instruments = {name: self._instrument(name, kernel) for name, kernel in self._backend.instruments().items()}
@@ -112,6 +115,9 @@ class Session:
         baselines = self._baselines
         best = {w: baselines[t.best].callers[w] for w, t in times.items() if t.timed}
         self._held_out = held_out.draw(self.task, self.secret.key, opening.epoch)
+        self._say("drawing inputs and their expected outputs")
+        for point in [*visible_points(self.task), *held_out_points(self.task, self._held_out)]:
+            self._shelf.checked(dict(point.axes), point.distribution, point.index)
         fingerprint = self._fingerprint()
         self.ladder = Ladder(
             task=self.task,
@@ -128,9 +134,17 @@ class Session:
             describe=self._backend.read,
         )
         if not best:
-            raise UsageError("every visible workload is too short to time on this device", where=self.task.name, mend="Add larger ones to task.toml")
+            raise UsageError(
+                "every visible workload is too short to time on this device", where=self.task.name, mend="Add larger ones to task.toml"
+            )
         self.preparation = Preparation(
-            fingerprint, self.spawner.tier, tuple(times.values()), clock.null_ns / 1000, clock.resolution_ns / 1000, degenerate, time.monotonic() - start
+            fingerprint,
+            self.spawner.tier,
+            tuple(times.values()),
+            clock.null_ns / 1000,
+            clock.resolution_ns / 1000,
+            degenerate,
+            time.monotonic() - start,
         )
 
     def build(self, kernel: Kernel) -> Built:
@@ -139,7 +153,12 @@ class Session:
             cpus = tuple(sorted(self._judge_cpus))
             limits = Limits(memory_bytes=BUILD_MEMORY, seconds=BUILD_SECONDS, cpus=cpus)
             if kernel.dialect not in self._backend.dialects:
-                return Built(False, None, "unsupported", f"backend {self._backend.name} takes {', '.join(self._backend.dialects)}, not {kernel.dialect}")
+                return Built(
+                    False,
+                    None,
+                    "unsupported",
+                    f"backend {self._backend.name} takes {', '.join(self._backend.dialects)}, not {kernel.dialect}",
+                )
             return self._backend.build([kernel], sandbox=self.spawner, cache=self._home / "build", limits=limits)[0]
 
     def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
@@ -164,11 +183,17 @@ class Session:
         """End every process."""
         self.spawner.close()
 
-    def _closing_row(self, candidate: Contestant, workload: Workload, rivals: Mapping[str, Contestant], secret: Secret, *, held_out: bool) -> ClosingRow:
+    def _closing_row(
+        self, candidate: Contestant, workload: Workload, rivals: Mapping[str, Contestant], secret: Secret, *, held_out: bool
+    ) -> ClosingRow:
         clock, versus, times = self.ladder.clock, dict[str, Ratio](), dict[str, float]()
         own: list[float] = []
         for name, rival in rivals.items():
-            series = clock.compare(candidate, rival, [workload], secret.derive(name), clusters=CLUSTERS, stop=_never)[workload.name]
+            # The seed is slow, and held-out workloads have no interval to defend: one block of each allocation is enough.
+            blocks = 1 if held_out or name == "seed" else CONFIRM_BLOCKS
+            series = clock.compare(candidate, rival, [workload], secret.derive(name), clusters=CLUSTERS, blocks=blocks, stop=_never)[
+                workload.name
+            ]
             ratio = series.ratio(CANDIDATE, rival.name)
             if ratio is not None:
                 versus[name] = ratio
@@ -203,8 +228,8 @@ class Session:
 
     def _oracle(self) -> Oracle:
         slot = self.spawner.slot(
-            oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(self.task, self.dtype), limits=self._torch_limits(self._judge_cpus),
-            readable=python_folders(),
+            oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(self.task, self.dtype),
+            limits=self._torch_limits(self._judge_cpus), readable=python_folders(),
         )  # fmt: skip
         return Oracle(slot.socket, self.task, self.dtype)
 
@@ -224,10 +249,15 @@ class Session:
         try:
             caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen]))
         except Fault as fault:
-            raise Unavailable(f"the baseline '{variant}' does not start: {fault.detail}. {fault.log.strip()[-500:]}", mend="`evokern doctor` says what is missing") from None
+            raise Unavailable(
+                f"the baseline '{variant}' does not start: {fault.detail}. {fault.log.strip()[-500:]}",
+                mend="`evokern doctor` says what is missing",
+            ) from None
         rng = self.secret.stream("baseline", variant)
         for workload in chosen:
-            exchange = write(self.task, caller, dict(workload.axes), self._shelf.timed(workload, 0), rng, layout="contiguous", permute=False)
+            exchange = write(
+                self.task, caller, dict(workload.axes), self._shelf.timed(workload, 0), rng, layout="contiguous", permute=False
+            )
             caller.asked(exchange.placed, Baseline(caller.slot.socket, self.task, self.dtype).prepare)
         return ResidentContestant(variant, {w.name: caller for w in chosen})
 
@@ -244,7 +274,9 @@ class Session:
                 baselines[variant] = self._baseline(variant, timed)
                 self._take_errors(baselines[variant], timed)
         for rival in [*(b for n, b in baselines.items() if n != "eager"), copy]:
-            series = clock.compare(rival, eager, timed, self.secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=_never)
+            series = clock.compare(
+                rival, eager, timed, self.secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=_never
+            )
             for name, one in series.items():
                 for who in (rival.name, "eager"):
                     times[name][who] = median(one.times_ns(who) or [math.inf]) / 1000
@@ -270,7 +302,10 @@ class Session:
     def _instrument(self, name: str, kernel: Kernel) -> Contestant:
         built = self.build(kernel)
         if not built.ok:
-            raise Unavailable(f"the compiler cannot build the '{name}' instrument: {built.log.strip()[-300:]}", mend="`evokern doctor` says what is missing")
+            raise Unavailable(
+                f"the compiler cannot build the '{name}' instrument: {built.log.strip()[-300:]}",
+                mend="`evokern doctor` says what is missing",
+            )
         return replace(self._contestant(name, kernel, built), trusted=True)
 
     def _contestant(self, name: str, kernel: Kernel, built: Built) -> KernelContestant:
@@ -344,5 +379,11 @@ def last_level_cache() -> int:
 
 
 def python_folders() -> list[Path]:
-    """What a process that imports torch must read: the interpreter with its packages, and this package; not the folder around it."""
-    return sorted({Path(sys.prefix), Path(sys.base_prefix), Path(evokern.__file__).parent})
+    """What a process that imports torch must read: the interpreter, the folders of torch and numpy, and this package alone."""
+    found = {Path(sys.prefix), Path(sys.base_prefix), Path(evokern.__file__).parent}
+    for name in ("torch", "numpy"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise Unavailable(f"{name} is not installed", mend=f"pip install {name}")
+        found.add(Path(spec.origin).parents[1])
+    return sorted(found)

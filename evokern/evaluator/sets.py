@@ -15,7 +15,8 @@ from evokern.evaluator.secrecy import Secret
 from evokern.task import Task, Workload
 
 BASE_SETS = 6
-"""Base sets of a timed workload. A runner makes four calls, so it sees none twice, and nothing outlives a runner."""
+"""Base sets of a timed workload: a warm call and two blocks of two pairs see five, so that no runner sees one twice (but for
+samples that are taken again), and nothing outlives a runner."""
 
 KEPT_BYTES = 2 << 30
 """Memory for sets that are not base sets; the least recently used go first."""

@@ -142,7 +142,9 @@ class Frame:
         """
         return [self._place(argument, axes, layout, scalars, rng) for argument in self.task.arguments]
 
-    def _place(self, argument: Argument, axes: Mapping[str, int], layout: str, scalars: Mapping[str, Any], rng: np.random.Generator) -> Placed:
+    def _place(
+        self, argument: Argument, axes: Mapping[str, int], layout: str, scalars: Mapping[str, Any], rng: np.random.Generator
+    ) -> Placed:
         dtype = argument.dtype_for(self.dtype)
         kind = NUMPY[dtype]
         if argument.is_scalar:

@@ -22,8 +22,14 @@ from evokern.kernel import Candidate, Kernel
 LINE_BYTES = 64 << 20
 """Longest line: an evaluation with all its samples is some hundred kilobytes."""
 
-TRIES = 2
-"""How often a request is made when the judge dies under it; a second death is blamed on the request."""
+OPENINGS = 2
+"""How often a judge is started before the machine is blamed: the first may have been killed from outside."""
+
+FINISHES = 2
+"""Likewise for a closing measurement, which nothing else asks for again."""
+
+CLOSE_SECONDS = 10.0
+"""How long a judge that was hung up on may take to end everything under it."""
 
 
 class JudgeDied(Exception):
@@ -55,7 +61,7 @@ class LocalExecutor:
         return self._preparation
 
     async def evaluate(self, candidate: Candidate, incumbent: Kernel | None) -> Evaluation:
-        """See `Executor.evaluate`. A kernel under which the judge dies twice gets the verdict `infrastructure`."""
+        """See `Executor.evaluate`. A kernel under which the judge dies gets the verdict `infrastructure`, and may be asked for again."""
         return await self._judged("evaluate", Assignment(candidate.kernel, incumbent))
 
     async def confirm(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
@@ -63,8 +69,15 @@ class LocalExecutor:
         return await self._judged("confirm", Assignment(candidate.kernel, None, evaluation))
 
     async def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
-        """See `Executor.finish`."""
-        return record.from_json(Closing, await self._ask("finish", record.to_json(Finish(champion, seed))))
+        """See `Executor.finish`.
+
+        Raises:
+            Unavailable: The judge dies of it again and again.
+        """
+        for _ in range(FINISHES):
+            with contextlib.suppress(JudgeDied):
+                return record.from_json(Closing, await self._ask("finish", record.to_json(Finish(champion, seed))))
+        raise Unavailable("the judge died while it measured the best kernel once more", mend="`evokern resume` measures it again")
 
     def capacity(self) -> int:
         """See `Executor.capacity`."""
@@ -82,45 +95,55 @@ class LocalExecutor:
             return self._infrastructure(assignment)
 
     def _infrastructure(self, assignment: Assignment) -> Evaluation:
-        detail = "the judge died twice while it judged this kernel"
+        detail = "the judge died while it judged this kernel"
         if assignment.previous is not None:
-            return replace(assignment.previous, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail)
+            return replace(assignment.previous, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail, confirmed=False)
         fingerprint = self._preparation.fingerprint if self._preparation else None
         return Evaluation(
             assignment.kernel.id, "", str(self.opening.dtype), Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, detail, fingerprint=fingerprint
         )
 
     async def _ask(self, op: str, body: Any) -> Any:
-        for attempt in range(TRIES):
-            judge = await self._running()
-            try:
-                return await judge.ask(op, body)
-            except JudgeDied:
-                self.deaths += 1
-                if attempt == TRIES - 1:
-                    raise
-        raise AssertionError("unreachable")
+        judge = await self._running()
+        try:
+            return await judge.ask(op, body)
+        except JudgeDied:
+            self.deaths += 1
+            raise
 
     async def _running(self) -> _Judge:
         """The judge, started and opened; a dead one is replaced first."""
         async with self._starting:
-            if self._judge is None or self._judge.dead:
+            for _ in range(OPENINGS):
+                if self._judge is not None and not self._judge.dead:
+                    return self._judge
                 if self._judge is not None:
                     self._say("the judge died; starting another")
                     await self._judge.close()
-                self._judge = await _Judge.start(self._say)
-                try:
-                    answer = await self._judge.ask("open", record.to_json(self.opening))
-                except JudgeDied as death:
-                    raise Unavailable("the judge died while it made ready", mend="`evokern doctor` says what is missing") from death
-                self._preparation = record.from_json(Preparation, answer)
-            return self._judge
+                with contextlib.suppress(JudgeDied):
+                    self._judge = await self._opened()
+            if self._judge is not None and not self._judge.dead:
+                return self._judge
+        raise Unavailable("the judge died while it made ready", mend="`evokern doctor` says what is missing")
+
+    async def _opened(self) -> _Judge:
+        """A new judge that is ready; one that cannot be made ready is ended."""
+        judge = await _Judge.start(self._say)
+        try:
+            answer = await judge.ask("open", record.to_json(self.opening))
+            self._preparation = record.from_json(Preparation, answer)
+        except BaseException:
+            await judge.close()
+            raise
+        return judge
 
 
 class _Judge:
     """One judge process and the requests that wait for it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[[str], None]):
+    def __init__(
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[[str], None]
+    ):
         self.process, self.dead = process, False
         self._reader, self._writer, self._say = reader, writer, say
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -151,13 +174,16 @@ class _Judge:
         return await future
 
     async def _listen(self) -> None:
-        with contextlib.suppress(ConnectionError, ValueError):
-            while line := await self._reader.readline():
-                self._hear(json.loads(line))
-        self.dead = True
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(JudgeDied())
+        try:
+            # A line that is no message is as good as a dead judge: whoever waits must not wait for ever.
+            with contextlib.suppress(ConnectionError, ValueError, KeyError):
+                while line := await self._reader.readline():
+                    self._hear(json.loads(line))
+        finally:
+            self.dead = True
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(JudgeDied())
 
     def _hear(self, message: dict[str, Any]) -> None:
         if "say" in message:
@@ -175,7 +201,7 @@ class _Judge:
         """Hang up, which ends the judge; kill it where it does not end by itself."""
         self._writer.close()
         try:
-            await asyncio.wait_for(self.process.wait(), 10)
+            await asyncio.wait_for(self.process.wait(), CLOSE_SECONDS)
         except TimeoutError:
             self.process.kill()
             await self.process.wait()
@@ -186,7 +212,13 @@ class _Judge:
 
 def _judge_environment() -> dict[str, str]:
     """The judge's environment: the user's, with one thread for numpy, so that checking does not disturb the measured core."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
 
 
 def _error(data: dict[str, str]) -> EvokernError:

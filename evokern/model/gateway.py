@@ -4,8 +4,8 @@ litellm is imported on the first call, in a thread, because that takes seconds. 
 that a moment may mend are tried again, with growing, jittered waits that honour Retry-After; a circuit breaker leaves a dead
 endpoint alone. Limits of model calls are the gateway's own and are never mixed with those of evaluations.
 
-Settings come from arguments first, then from EVOKERN_MODEL, EVOKERN_API_BASE and EVOKERN_API_KEY, then from litellm's own
-variables such as OPENAI_API_KEY. With an address given, a model that names no provider is taken to be OpenAI-compatible.
+Settings come from arguments first, then from EVOKERN_MODEL, EVOKERN_API_BASE, EVOKERN_API_KEY and EVOKERN_API_TIMEOUT (seconds a
+request), then from litellm's own variables such as OPENAI_API_KEY. With an address given, a model that names no provider is taken to be OpenAI-compatible.
 """
 
 from __future__ import annotations
@@ -104,9 +104,20 @@ class GatewaySettings:
         fields: dict[str, Any] = {
             "api_base": variables.get("EVOKERN_API_BASE") or None,
             "api_key": variables.get("EVOKERN_API_KEY") or None,
+            **_timeout(variables.get("EVOKERN_API_TIMEOUT", "")),
             **rest,
         }
         return cls(name.strip(), **fields)
+
+
+def _timeout(text: str) -> dict[str, float]:
+    """The time-out as the environment gives it; nothing where it is not set."""
+    if not text.strip():
+        return {}
+    try:
+        return {"timeout_s": float(text)}
+    except ValueError as error:
+        raise UsageError(f"'{text}' is not a number of seconds", where="EVOKERN_API_TIMEOUT", mend="Write it as 300") from error
 
 
 @dataclass(frozen=True, slots=True)

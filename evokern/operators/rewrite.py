@@ -1,4 +1,4 @@
-"""Rewrite: one to three motifs applied to a parent's syntax tree."""
+"""Rewrite: one to eight motifs applied to a parent's syntax tree."""
 
 from __future__ import annotations
 

@@ -153,6 +153,8 @@ def top_text(document: Mapping[str, Any]) -> str:
 
 def kernel_text(document: Mapping[str, Any]) -> str:
     """A kernel with its lineage and verdicts, the source last."""
+    from evokern.operators.author import readable
+
     lines = [f"kernel {document['kernel']}  {document['dialect']}, entry {document['entry']}"]
     for run in document["runs"]:
         if "operator" not in run:
@@ -162,7 +164,7 @@ def kernel_text(document: Mapping[str, Any]) -> str:
         lines += ["", f"run {run['run']}, island {run['island']}: {run['operator']} from {parents}{edits}"]
         lines += [evaluation_text(evaluation) for evaluation in run["evaluations"]]
         if run.get("prompt"):
-            lines += ["", "asked:", run["prompt"], "", "answered:", run["response"]]
+            lines += ["", "asked:", readable(run["prompt"]), "", "answered:", run["response"]]
     return "\n".join([*lines, "", document["source"].rstrip("\n")])
 
 

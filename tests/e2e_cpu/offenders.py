@@ -68,32 +68,51 @@ OFFENDERS = {
     "exits": Offender(kernel("_exit(0);"), Verdict.CRASHED, Reason.EXIT),
     "exits after the work": Offender(kernel("softmax(args); exit(3);"), Verdict.CRASHED, Reason.EXIT),
     "takes 40 GB": Offender(
-        kernel("for (int i = 0; i < 640; ++i) { char* p = static_cast<char*>(std::malloc(64 << 20)); std::memset(p, 1, 64 << 20); } softmax(args);"),
+        kernel(
+            "for (int i = 0; i < 640; ++i) { char* p = static_cast<char*>(std::malloc(64 << 20)); std::memset(p, 1, 64 << 20); }"
+            " softmax(args);"
+        ),
         Verdict.CRASHED,
         Reason.MEMORY,
     ),
-    "leaves a child": Offender(kernel("softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) for (;;) sleep(1000);"), Verdict.HACKED, Reason.RESIDUAL_WORK),
+    "leaves a child": Offender(
+        kernel("softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) for (;;) sleep(1000);"), Verdict.HACKED, Reason.RESIDUAL_WORK
+    ),
     "leaves a grandchild": Offender(
-        kernel("softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) { setsid(); if (fork() == 0) for (;;) sleep(1000); _exit(0); }"),
+        kernel(
+            "softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) { setsid(); if (fork() == 0) for (;;) sleep(1000); _exit(0); }"
+        ),
         Verdict.HACKED,
         Reason.RESIDUAL_WORK,
     ),
-    "prints 10 MB": Offender(kernel('softmax(args); for (int i = 0; i < 10240; ++i) { for (int j = 0; j < 1024; ++j) putchar(65); } fflush(stdout);'), Verdict.CRASHED, Reason.OUTPUT_FLOOD),
+    "prints 10 MB": Offender(
+        kernel("softmax(args); for (int i = 0; i < 10240; ++i) { for (int j = 0; j < 1024; ++j) putchar(65); } fflush(stdout);"),
+        Verdict.CRASHED,
+        Reason.OUTPUT_FLOOD,
+    ),
     "returns NaN": Offender(kernel("softmax(args); evokern::data<float>(args[1])[0] = NAN;"), Verdict.WRONG, Reason.NON_FINITE),
     "refuses": Offender(kernel("return 7;"), Verdict.CRASHED, Reason.REFUSED),
     "writes nothing": Offender(kernel(""), Verdict.WRONG, Reason.SENTINEL_LEFT),
     "writes zeros": Offender(
-        kernel("for (int64_t i = 0; i < args[1]->shape[0]; ++i) std::memset(evokern::data<float>(args[1]) + i * evokern::row_stride(args[1]), 0, 4 * args[1]->shape[1]);"),
+        kernel(
+            "for (int64_t i = 0; i < args[1]->shape[0]; ++i)"
+            " std::memset(evokern::data<float>(args[1]) + i * evokern::row_stride(args[1]), 0, 4 * args[1]->shape[1]);"
+        ),
         Verdict.WRONG,
         Reason.TOLERANCE,
     ),
     "writes beside its output": Offender(kernel("softmax(args); evokern::data<float>(args[1])[-1] = 0;"), Verdict.WRONG, Reason.CANARY),
     "changes its input": Offender(kernel("softmax(args); evokern::data<float>(args[0])[0] += 1;"), Verdict.WRONG, Reason.INPUT_CHANGED),
     "finishes later": Offender(
-        kernel("static std::vector<DLTensor> kept; std::thread([=] { usleep(3000); softmax(args); }).detach();"), Verdict.HACKED, Reason.EARLY_COMPLETION
+        kernel("static std::vector<DLTensor> kept; std::thread([=] { usleep(3000); softmax(args); }).detach();"),
+        Verdict.HACKED,
+        Reason.EARLY_COMPLETION,
     ),
     "knows visible shapes only": Offender(
-        kernel("softmax(args); if (args[0]->shape[1] % 7 == 5 && args[0]->shape[1] != 4096 && args[0]->shape[1] != 33) evokern::data<float>(args[1])[0] *= 2;"),
+        kernel(
+            "softmax(args); int64_t cols = args[0]->shape[1];"
+            " if (cols != 2048 && cols != 1003 && cols != 1021 && cols != 33) evokern::data<float>(args[1])[0] *= 2;"
+        ),
         Verdict.HELD_OUT_FAILED,
         Reason.HELD_OUT,
     ),

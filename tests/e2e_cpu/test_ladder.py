@@ -112,7 +112,12 @@ def test_a_kernel_that_sleeps_is_charged(session: Session) -> None:
 def test_workspace_is_given_as_asked_for(session: Session) -> None:
     body = "if (size < 4096 || !space) return 9; std::memset(space, 1, size); softmax(args);"
     source = kernel(body, 'extern "C" size_t workspace_size(DLTensor* const*, int) { return 4096; }').source
-    roomy = Kernel("cpp", source.replace("run(DLTensor* const* args, int, void*, size_t, void*)", "run(DLTensor* const* args, int, void* space, size_t size, void*)"))
+    roomy = Kernel(
+        "cpp",
+        source.replace(
+            "run(DLTensor* const* args, int, void*, size_t, void*)", "run(DLTensor* const* args, int, void* space, size_t size, void*)"
+        ),
+    )
 
     assert judged(session, roomy).verdict is Verdict.PASSED
 

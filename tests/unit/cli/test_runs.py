@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from evokern.kernel import Kernel
+from evokern.event import Proposal
+from evokern.kernel import Candidate, Kernel
+from evokern.model.protocol import Message
+from evokern.operators.author import transcript
+from evokern.store import Journal, payload
+from evokern.task import DType
 
 Shell = Callable[..., Any]
 RUN = "softmax-20261129T1015-3f2a"
@@ -59,6 +65,22 @@ def test_show_gives_source_lineage_and_verdicts(shell: Shell) -> None:
     text = shell("show", kernel(4).short).out
     assert "wrong: tolerance" in text
     assert text.endswith(kernel(4).source)
+
+
+def test_show_prints_what_a_model_was_asked_turn_by_turn_and_the_document_keeps_it_exact(shell: Shell, run_in: Path) -> None:
+    asked = transcript([Message("system", "You write kernels."), Message("user", "Make it\nfaster.")])
+    written = Candidate(kernel(7), "softmax", DType.FLOAT32, (kernel(1).id,), "mutate")
+
+    async def write() -> None:
+        with Journal(run_in) as journal:
+            await journal.append([payload.proposed(RUN, 9, written, Proposal(kernel(7), prompt=asked, response="```cpp\n```"))])
+
+    asyncio.run(write())
+    text = shell("show", kernel(7).short, "--prompt").out
+    assert "asked:\n[system]\nYou write kernels.\n\n[user]\nMake it\nfaster.\n\nanswered:\n```cpp" in text
+    assert "You write" not in shell("show", kernel(7).short).out
+    (appearance,) = shell("show", kernel(7).short, "--prompt", "--json").document["runs"]
+    assert appearance["prompt"] == asked
 
 
 @pytest.mark.usefixtures("run_in")

@@ -19,7 +19,12 @@ def test_the_command_line_goes_before_the_environment() -> None:
     assert (settings.model, settings.api_base, settings.api_key) == ("openai/a", "http://127.0.0.1:8000/v1", "secret-key")
     named = GatewaySettings.from_environment(None, environ, in_flight=2)
     assert named is not None
-    assert (named.model, named.in_flight) == ("openai/b", 2)
+    assert (named.model, named.in_flight, named.timeout_s) == ("openai/b", 2, 300.0)
+    impatient = GatewaySettings.from_environment(None, environ | {"EVOKERN_API_TIMEOUT": "2.5"})
+    assert impatient is not None
+    assert impatient.timeout_s == 2.5
+    with pytest.raises(UsageError, match="EVOKERN_API_TIMEOUT"):
+        GatewaySettings.from_environment(None, environ | {"EVOKERN_API_TIMEOUT": "soon"})
 
 
 @pytest.mark.parametrize("environ", [{}, {"EVOKERN_MODEL": ""}, {"EVOKERN_MODEL": "  "}])

@@ -77,8 +77,11 @@ def test_the_live_view_holds_what_the_issue_asks_for() -> None:
     display.started(INFO)
     assert "\x1b[?25l" not in stream.getvalue(), "the cursor is kept while the run makes ready"
     display.started(INFO | {"device": "EPYC"})
+    display.say("compiling the baseline")
+    display.started(INFO | {"device": "EPYC"})  # as when a judge was replaced
     display.event(evaluated("wrong", "bias"))
     display.tick(status())
+    assert "compiling the baseline" in stream.getvalue()
     drawn = io.StringIO()
     Console(file=drawn, width=120).print(display.view())
     for part in ("cols=33,rows=9", "12.5", "1.50x [1.40, 1.60]", "3.5 a minute", "1 min 01 s left", "passed 7", "island 0", "wrong (bias)"):

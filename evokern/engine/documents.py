@@ -1,0 +1,121 @@
+"""What a run says of itself: its status while it is on, and the summary that the closing table is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evokern import record
+from evokern.evaluation import BASELINE, Elite
+from evokern.evaluator.statement import Closing, ClosingRow, Preparation
+from evokern.event import RunSettings, Spent
+from evokern.statistics import combine
+
+
+def info_document(run: str, task: str, settings: RunSettings, preparation: Preparation | None) -> dict[str, Any]:
+    """What runs where; the device and the sandbox's tier once they are known."""
+    info = {"run": run, "task": task, "dtype": str(settings.dtype), "backend": settings.backend, "model": settings.model}
+    if preparation is None:
+        return info
+    return info | {"device": preparation.fingerprint.device, "tier": str(preparation.tier)}
+
+
+def status_document(
+    run: str,
+    state: str,
+    settings: RunSettings,
+    spent: Spent,
+    verdicts: dict[str, int],
+    champion: Elite | None,
+    islands: list[dict[str, Any]],
+    calls: int,
+) -> dict[str, Any]:
+    """The fields of `evokern.status/1`."""
+    limits = record.to_json(settings.budget)
+    used = record.to_json(spent)
+    left = {name: None if limit is None else max(limit - used[name], 0) for name, limit in limits.items()}
+    model = None
+    if settings.model:
+        usd = None if spent.usd_unknown_calls else spent.usd
+        model = {"name": settings.model, "calls": calls, "tokens": spent.tokens, "usd": usd}
+    return {
+        "run": run,
+        "state": state,
+        "evaluated": spent.evaluations,
+        "best": _best(champion),
+        "budget": {"limits": limits, "spent": used, "left": left},
+        "verdicts": verdicts,
+        "islands": islands,
+        "rate": spent.evaluations * 60 / spent.seconds if spent.seconds > 0 else None,
+        "model": model,
+    }
+
+
+def summary_document(
+    run: str,
+    reason: str,
+    task: str,
+    settings: RunSettings,
+    spent: Spent,
+    verdicts: dict[str, int],
+    preparation: Preparation | None,
+) -> dict[str, Any]:
+    """The fields of `evokern.run/1`, without those of a closing measurement (`closing_facts`)."""
+    summary: dict[str, Any] = {
+        "run": run,
+        "state": "ended",
+        "reason": reason,
+        "task": task,
+        "dtype": str(settings.dtype),
+        "evaluated": spent.evaluations,
+        "verdicts": verdicts,
+        "spent": record.to_json(spent),
+        "kernel": None,
+        "resume": f"evokern resume {run}",
+    }
+    if preparation is None:
+        return summary
+    fingerprint = preparation.fingerprint
+    return summary | {"tier": str(preparation.tier), "device": fingerprint.device, "fingerprint": record.to_json(fingerprint)}
+
+
+def island_document(index: int, elites: int, best: Elite | None) -> dict[str, Any]:
+    """One island within the status."""
+    return {"index": index, "elites": elites, "ratio": None if best is None else record.to_json(best.score.ratio)}
+
+
+def closing_facts(closing: Closing, champion: Elite) -> dict[str, Any]:
+    """What the closing table shows of the champion."""
+    rows = [row for row in closing.rows if not row.held_out]
+    ratios = [row.versus[row.best] for row in rows]
+    seeds = [row.versus["seed"] for row in rows if "seed" in row.versus]
+    return {
+        "kernel": champion.candidate.id,
+        "edits": list(champion.candidate.edits),
+        "ratio": record.to_json(combine(ratios).ratio) if ratios else record.to_json(champion.score.ratio),
+        "workloads": [_closing_workload(row) for row in rows],
+        "held_out": {
+            "correct": closing.held_out_passed,
+            "speed_kept": closing.speed_kept,
+            "checked": list(closing.held_out_checked),
+            "workloads": [_closing_workload(row) for row in closing.rows if row.held_out],
+        },
+        "gain_over_seed": record.to_json(combine(seeds).ratio) if seeds else None,
+        "detail": closing.detail,
+    }
+
+
+def _closing_workload(row: ClosingRow) -> dict[str, Any]:
+    times = {f"{name}_us": value for name, value in row.times_us.items()}
+    ratio = record.to_json(row.versus[row.best])
+    return {"name": row.workload, "best_us": row.time_us, **times, "fastest_baseline": row.best, "ratio": ratio, "share": row.share}
+
+
+def _best(champion: Elite | None) -> dict[str, Any] | None:
+    if champion is None:
+        return None
+    workloads = {
+        m.workload: {"time_us": m.time_us, "ratio": record.to_json(m.versus[BASELINE])}
+        for m in champion.evaluation.measurements
+        if BASELINE in m.versus
+    }
+    return {"kernel": champion.candidate.id, "ratio": record.to_json(champion.score.ratio), "workloads": workloads}

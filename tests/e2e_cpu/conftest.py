@@ -1,0 +1,68 @@
+"""What tests of the whole command line share: a task that is quick to judge, and a home in which its baseline is compiled once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from tests.e2e_cpu.small_task import small_softmax
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Calls evokern as a shell does: a process, its exit code, what it printed.
+
+    Attributes:
+        environment: All of the process's variables.
+    """
+
+    environment: Mapping[str, str]
+
+    def argv(self, *argv: str) -> list[str]:
+        """The command line of a call."""
+        return [sys.executable, "-c", "from evokern.cli import main; main()", *argv]
+
+    def __call__(self, *argv: str, timeout: float = 280, **variables: str) -> tuple[int, Any, str]:
+        """Exit code, the document of `--json`, and what was said beside it."""
+        ended = self.plain(*argv, "--json", timeout=timeout, **variables)
+        assert ended.stdout, ended.stderr
+        return ended.returncode, json.loads(ended.stdout), ended.stderr
+
+    def plain(self, *argv: str, timeout: float = 280, **variables: str) -> subprocess.CompletedProcess[str]:
+        """The same without `--json`, as it comes."""
+        environment = {**self.environment, **variables}
+        return subprocess.run(self.argv(*argv), env=environment, capture_output=True, text=True, check=False, timeout=timeout)
+
+
+def read_until(stream: IO[str], text: str) -> list[str]:
+    """Lines up to the first that holds the text; the test's own time limit ends the wait."""
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if text in line:
+            return lines
+    raise AssertionError(f"'{text}' was never said in: {''.join(lines)}")
+
+
+@pytest.fixture(scope="session")
+def small_task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a task that is quick to judge."""
+    return small_softmax(tmp_path_factory.mktemp("suite"))
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """Calls in one home, where the compiled baseline is kept from the first call on."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("EVOKERN_", "OPENAI_"))}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
+    return Shell({**inherited, "EVOKERN_HOME": str(tmp_path_factory.mktemp("home")), "PYTHONPATH": paths, "NO_PROXY": "127.0.0.1"})

@@ -1,0 +1,78 @@
+"""What travels between the engine and its judge; the judge itself is met in the e2e and chaos tiers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from evokern import errors, record
+from evokern.evaluation import BASELINE, Evaluation, Ratio, Reason, Verdict
+from evokern.evaluator.statement import Assignment, Closing, ClosingRow, Finish, Opening, Preparation, WorkloadTimes
+from evokern.executor.local import LocalExecutor, _error
+from evokern.kernel import Kernel
+from evokern.task import DType
+from evokern.testing.requests import evaluated, row_task
+from evokern.testing.sim_executor import SIM
+
+KERNEL = Kernel("cpp", "int x; // \u00e9 \ud800\r\n")
+ROW = ClosingRow("a", True, 10.5, {"eager": 20.0, "copy": 9.0}, "eager", {"eager": Ratio(1.9, 1.8, math.inf, 3, 1)}, 0.8)
+
+
+def over_the_wire(kind: type, value: object) -> object:
+    return record.from_json(kind, json.loads(json.dumps(record.to_json(value))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Opening("folder", DType.FLOAT32, "cpu", 1, "home", "run.key", baselines=("eager",), epoch=3),
+        Preparation(SIM, SIM.tier, (WorkloadTimes("a", True, {"eager": 12.5, "copy": math.inf}, "eager"),), 0.25, 0.5, ("why",), 7.5),
+        Assignment(KERNEL, Kernel("cpp", "int y;")),
+        Finish(KERNEL, None),
+        Closing((ROW,), ("a", "b"), True, None, "detail"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_statement_comes_back_as_it_went(value: object) -> None:
+    assert over_the_wire(type(value), value) == value
+
+
+def test_an_evaluation_comes_back_as_it_went(tmp_path: Path) -> None:
+    evaluation = evaluated("int x;", row_task(tmp_path)).evaluation
+    assert over_the_wire(Evaluation, evaluation) == evaluation
+    assert over_the_wire(Assignment, Assignment(KERNEL, None, evaluation)) == Assignment(KERNEL, None, evaluation)
+    assert evaluation.versus(BASELINE)
+
+
+@pytest.mark.parametrize("kind", [errors.UsageError, errors.Unavailable, errors.SourceError, errors.EvokernError])
+def test_an_error_of_the_judge_is_the_same_error_here(kind: type[errors.EvokernError]) -> None:
+    sent = kind("what", where="where", mend="mend")
+    heard = _error(sent.to_json())
+    assert (type(heard), heard.line, heard.exit_code) == (kind, sent.line, sent.exit_code)
+
+
+@pytest.mark.parametrize("name", ["SlotError", "annotations", "__doc__", "NoSuchError"])
+def test_an_error_that_is_not_known_here_keeps_its_words(name: str) -> None:
+    heard = _error({"error": name, "what": "what", "where": "", "mend": ""})
+    assert (type(heard), heard.line) == (errors.EvokernError, "what")
+
+
+@pytest.mark.parametrize("previous", [False, True])
+def test_a_kernel_under_which_the_judge_died_is_the_machine_s_failure(tmp_path: Path, *, previous: bool) -> None:
+    task = row_task(tmp_path)
+    before = evaluated("int x;", task).evaluation
+    executor = LocalExecutor(Opening(str(task.folder), DType.FLOAT32, "cpu", 1, str(tmp_path)))
+    found = executor._infrastructure(Assignment(Kernel("cpp", "int x;"), None, before if previous else None))
+    assert (found.verdict, found.reason, found.confirmed) == (Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, False)
+    assert found.kernel_id == before.kernel_id
+    assert found.measurements == (before.measurements if previous else ())
+
+
+def test_an_executor_that_was_never_opened_can_be_closed(tmp_path: Path) -> None:
+    executor = LocalExecutor(Opening("folder", DType.FLOAT32, "cpu", 1, str(tmp_path)), in_flight=3)
+    assert executor.capacity() == 3
+    asyncio.run(executor.close())
