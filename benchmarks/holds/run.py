@@ -39,7 +39,8 @@ def main() -> int:
         sys.stdout.flush()
         row = outcome(check)
         rows.append(row)
-        sys.stdout.write(f"{'holds' if row['holds'] else 'MISS ':<6} {check.name}: {row['value']} ({check.threshold}, {row['seconds']} s) {row['detail']}\n")
+        said = "holds" if row["holds"] else "MISS"
+        sys.stdout.write(f"{said:<6} {check.name}: {row['value']} ({check.threshold}, {row['seconds']} s) {row['detail']}\n")
         sys.stdout.flush()
     if not arguments.only:
         write(arguments.issue, rows)

@@ -330,15 +330,31 @@ class Engine:
         limit = self.settings.budget.evaluations
         return None if limit is None else max(0, limit - len(self._ledger.settled) - self._open)
 
-    async def _judge_founders(self, candidates: Sequence[Candidate]) -> None:
-        """Bounded fan-out over independent candidates; the pool hands exceptions back as values."""
+    async def _judge_founders(self, founders: Sequence[Candidate]) -> None:
+        """Bounded fan-out over independent candidates, whose errors come as values."""
         from asyncio_pool import AioPool
 
         assert self._executor is not None
+
+        async def outcome(founder: Candidate) -> BaseException | None:
+            try:
+                await self._judge_and_place(founder, 0.0)
+            except (Exception, asyncio.CancelledError) as error:
+                return error
+            return None
+
         async with AioPool(size=self._executor.capacity()) as pool:
-            for outcome in await pool.map(lambda c: self._judge_and_place(c, 0.0), candidates):
-                if isinstance(outcome, BaseException):
-                    raise outcome
+            # Not `pool.map`: waiting for room in the pool it takes a cancellation for itself and goes on.
+            outcomes = pool.map_n(outcome, founders)
+            try:
+                await asyncio.wait(outcomes)
+            except asyncio.CancelledError:
+                # Else the pool would first wait for all of them.
+                await pool.cancel()
+                raise
+        for error in (ended.result() for ended in outcomes):
+            if error is not None:
+                raise error
 
     def _seeds(self) -> list[Kernel]:
         given = [Kernel(dialect, source) for dialect, source in self.settings.seeds]
@@ -410,8 +426,14 @@ class Engine:
         """Do all of it even if the caller is cancelled: what is in the journal is also told, and what was paid for is kept."""
         task = asyncio.ensure_future(work)
         self._unbroken.add(task)
-        task.add_done_callback(self._unbroken.discard)
+        task.add_done_callback(self._end_whole)
         return await asyncio.shield(task)
+
+    def _end_whole(self, task: asyncio.Future[Any]) -> None:
+        self._unbroken.discard(task)
+        if not task.cancelled():
+            # Looked at, so that asyncio prints no traceback of a failure whose caller was cancelled by another one's.
+            task.exception()
 
     async def _settle(self) -> None:
         """Wait for what was not broken off."""

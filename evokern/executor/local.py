@@ -155,10 +155,16 @@ class _Judge:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "evokern.evaluator.judge", str(theirs.fileno()), pass_fds=[theirs.fileno()], stdin=asyncio.subprocess.DEVNULL,
+                sys.executable,
+                "-m",
+                "evokern.evaluator.judge",
+                str(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
                 # A process group of its own: Ctrl-C is the engine's to handle, and the judge ends when the engine hangs up.
-                start_new_session=True, env=_judge_environment(),
-            )  # fmt: skip
+                start_new_session=True,
+                env=_judge_environment(),
+            )
         reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
         return cls(process, reader, writer, say)
 

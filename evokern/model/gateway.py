@@ -5,7 +5,8 @@ that a moment may mend are tried again, with growing, jittered waits that honour
 endpoint alone. Limits of model calls are the gateway's own and are never mixed with those of evaluations.
 
 Settings come from arguments first, then from EVOKERN_MODEL, EVOKERN_API_BASE, EVOKERN_API_KEY and EVOKERN_API_TIMEOUT (seconds a
-request), then from litellm's own variables such as OPENAI_API_KEY. With an address given, a model that names no provider is taken to be OpenAI-compatible.
+request), then from litellm's own variables such as OPENAI_API_KEY. With an address given, a model that names no provider is taken to
+be OpenAI-compatible.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from evokern.event import Event, EventKind
 from evokern.report.status import status_of
 from evokern.sandbox import linux, process
 from evokern.store import Journal
-from evokern.store import payload as events
 from evokern.store.lease import is_worked
 from tests.e2e_cpu.small_task import small_softmax
 
@@ -149,14 +148,16 @@ def groups(judge: int) -> list[Path]:
     return [folder for pattern in ("*", "*/*") for folder in Path("/sys/fs/cgroup").glob(f"{pattern}/evokern-{judge}-*")]
 
 
-def read_verdicts(engine: subprocess.Popen[str], count: int) -> bool:
-    """Read what is said up to so many verdicts; whether they came."""
+def read_verdicts(engine: subprocess.Popen[str], count: int) -> list[str]:
+    """What is said up to so many verdicts."""
     assert engine.stderr is not None
+    said = []
     for line in engine.stderr:
+        said.append(line)
         count -= ", island " in line
         if count <= 0:
-            return True
-    return False
+            return said
+    raise AssertionError("".join(said))
 
 
 def assert_nothing_is_left(judge_ids: list[int]) -> None:
@@ -179,17 +180,17 @@ def ended(engine: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
 def assert_whole(scene: Scene, run: str, evaluations: int) -> None:
     """Everything proposed was judged, each once, as many as were asked for."""
     history = scene.events(run)
-    judged = Counter(body.evaluation.kernel_id for event in history if isinstance(body := events.read(event), events.Evaluated))
+    judged = Counter(event.payload["evaluation"]["kernel_id"] for event in verdicts_of(history))
     assert set(judged.values()) == {1}
     assert len(judged) == evaluations
-    assert set(judged) == {body.candidate.id for event in history if isinstance(body := events.read(event), events.Proposed)}
+    assert set(judged) == {event.key for event in history if event.kind is EventKind.PROPOSED}
     keys = Counter((event.kind, event.key) for event in history)
     assert set(keys.values()) == {1}
 
 
 def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothing(scene: Scene) -> None:
     chance = random.Random(20)
-    evaluations = 6 + 4 * KILLS
+    evaluations = 1 + 2 * KILLS
     engine = scene.leg(task=str(scene.task), evals=evaluations, seed=chance.randrange(100))
     assert engine.stdout is not None
     run = engine.stdout.readline().strip()
@@ -197,12 +198,12 @@ def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothi
     spent = 0.0
     settings = None
     for kill in range(KILLS):
-        # One kill in four hits the preparation; the others a moment after some verdict.
+        # One kill in four hits the preparation; the others a moment after a verdict, in which the next kernels are judged.
         if kill % 4 == 3:
             until(lambda engine=engine: bool(judges(engine.pid)))  # type: ignore[misc]
         else:
-            assert read_verdicts(engine, chance.randrange(1, 5))
-        time.sleep(chance.uniform(0.0, 0.5))
+            read_verdicts(engine, 1)
+        time.sleep(chance.uniform(0.0, 2.0))
         judge_ids = judges(engine.pid)
         engine.kill()
         engine.communicate()
@@ -211,7 +212,6 @@ def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothi
 
         history = scene.events(run)
         assert history[: len(before)] == before, "what was committed stays as it was"
-        assert len(verdicts_of(history)) < evaluations
         assert scene.seconds(run) >= spent, "the clock goes on where it stood"
         before, spent = history, scene.seconds(run)
         with Journal(scene.home, read_only=True) as journal:
@@ -229,26 +229,21 @@ def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothi
 
 
 def test_a_judge_or_a_runner_that_is_killed_is_replaced_and_the_run_goes_on(scene: Scene) -> None:
-    evaluations = 14
+    evaluations = 6
     engine = scene.leg(task=str(scene.task), evals=evaluations, seed=3)
     assert engine.stdout is not None
     run = engine.stdout.readline().strip()
-    killed = []
-    for _ in range(2):
-        assert read_verdicts(engine, 2)
-        (judge,) = judges(engine.pid)
-        os.kill(judge, signal.SIGKILL)
-        killed.append(judge)
-        assert until(lambda: judges(engine.pid) != [judge])  # noqa: B023 - called here and now
-    assert read_verdicts(engine, 2)
+    said = read_verdicts(engine, 1)
+    (judge,) = judges(engine.pid)
+    os.kill(judge, signal.SIGKILL)
+    said += read_verdicts(engine, 1)
     assert until(lambda: bool(runners()))
-    for pid in runners()[:1]:
-        os.kill(pid, signal.SIGKILL)
+    os.kill(runners()[0], signal.SIGKILL)
 
-    document, said = ended(engine)
+    document, rest = ended(engine)
     assert document["same"]
-    assert said.count("the judge died; starting another") == len(killed)
+    assert "".join([*said, rest]).count("the judge died; starting another") == 1
     assert document["summary"]["evaluated"] == evaluations
     assert set(document["summary"]["verdicts"]) <= set(Verdict)
     assert_whole(scene, run, evaluations)
-    assert_nothing_is_left(killed)
+    assert_nothing_is_left([judge])

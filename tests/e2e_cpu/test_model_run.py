@@ -65,7 +65,7 @@ class Run:
 @pytest.fixture(scope="module")
 def run(shell: Shell, small_task: Path) -> Run:
     with Consistent(script=[*ANSWERED_BADLY, *FAILED], good_source=GOOD) as server:
-        address = {"EVOKERN_API_BASE": server.api_base, "EVOKERN_API_TIMEOUT": "2"}
+        address = {"EVOKERN_API_BASE": server.api_base, "EVOKERN_API_TIMEOUT": "10"}
         code, summary, said = shell("run", "--task", str(small_task), "--model", "openai/test", "--evals", "12", "--seed", "1", **address)
         left = list(server.script)
     _, status, _ = shell("status", summary["run"])
