@@ -11,7 +11,6 @@ from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer
 
 if TYPE_CHECKING:
     from evokern.evaluation import Evaluation
-    from evokern.kernel import Kernel
 
 
 def evaluate(
@@ -25,6 +24,7 @@ def evaluate(
     """Judge one kernel: build, check, held-out gate, measure, confirm. Exit code 0 only where it passed."""
     import evokern
     from evokern.cli.run import settings_for
+    from evokern.cli.source import read_kernel
     from evokern.config import load_config
     from evokern.report.tables import evaluation_text
     from evokern.store import home as open_home
@@ -38,24 +38,6 @@ def evaluate(
     document = evaluation_document(evaluation, task=task)
     print_answer("evokern.eval/1", document, evaluation_text(document), as_json=as_json)
     return DONE if evaluation.passed else DID_NOT_HOLD
-
-
-def read_kernel(file: Path) -> Kernel:
-    """The kernel in a file.
-
-    Raises:
-        UsageError: It cannot be read, is not text, or its ending names no dialect.
-    """
-    from evokern.errors import UsageError
-    from evokern.kernel import Kernel, dialect_of
-
-    try:
-        source = file.read_bytes().decode()
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(file)) from error
-    except UnicodeDecodeError as error:
-        raise UsageError("is not UTF-8 text", where=str(file), mend="A kernel is one source file") from error
-    return Kernel(dialect_of(file.name), source)
 
 
 def evaluation_document(evaluation: Evaluation, *, task: str) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
 
 
 def _seed(file: Path) -> tuple[str, str]:
-    from evokern.cli.evaluate import read_kernel
+    from evokern.cli.source import read_kernel
 
     kernel = read_kernel(file)
     return kernel.dialect, kernel.source

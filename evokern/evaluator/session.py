@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import shutil
+import stat
 import sys
 import threading
 import time
@@ -236,11 +238,7 @@ class Session:
     def _baseline(self, variant: str, workloads: Sequence[Workload] | None = None) -> ResidentContestant:
         """A baseline that is compiled and warm on the workloads."""
         chosen = self.task.search if workloads is None else workloads
-        cache = self._home / "cache" / "inductor"
-        # Open to the slots' user ids, which see nothing of the closed folder around it.
-        cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cache.mkdir(exist_ok=True)
-        cache.chmod(0o777)
+        cache = open_cache(self._home / "cache" / "inductor")
         caller = Caller(
             self.spawner, entry=baseline.ENTRY, zygote="torch",
             argument=baseline.argument(self.task, variant, threads=self.opening.threads, cache=cache),
@@ -353,6 +351,20 @@ def _speed_kept(rows: Sequence[ClosingRow]) -> float | None:
     if not all(logs.values()):
         return None
     return math.exp(sum(logs[True]) / len(logs[True]) - sum(logs[False]) / len(logs[False]))
+
+
+def open_cache(folder: Path) -> Path:
+    """A folder that every slot's user id may write, inside one that outsiders cannot enter.
+
+    A cache that another user or copy left unwritable would stop every compilation, so it is made anew.
+    """
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    closed = (path for path in folder.rglob("*") if not path.is_symlink() and not path.stat().st_mode & stat.S_IWOTH)
+    if next(closed, None) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    return folder
 
 
 def split_cpus(threads: int) -> tuple[set[int], set[int]]:

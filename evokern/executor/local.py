@@ -10,7 +10,8 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import evokern.errors
 from evokern import record
@@ -128,7 +129,7 @@ class LocalExecutor:
 
     async def _opened(self) -> _Judge:
         """A new judge that is ready; one that cannot be made ready is ended."""
-        judge = await _Judge.start(self._say)
+        judge = await _Judge.start(self._say, Path(self.opening.home) / "judge.log")
         try:
             answer = await judge.ask("open", record.to_json(self.opening))
             self._preparation = record.from_json(Preparation, answer)
@@ -151,9 +152,10 @@ class _Judge:
         self._listener = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, say: Callable[[str], None]) -> _Judge:
+    async def start(cls, say: Callable[[str], None], log: Path) -> _Judge:
         ours, theirs = socket.socketpair()
-        with theirs:
+        # What a judge prints is for whoever looks for the cause of its death, not for the terminal of a run.
+        with theirs, open_log(log) as printed:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -161,6 +163,8 @@ class _Judge:
                 str(theirs.fileno()),
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
                 # A process group of its own: Ctrl-C is the engine's to handle, and the judge ends when the engine hangs up.
                 start_new_session=True,
                 env=_judge_environment(),
@@ -214,6 +218,19 @@ class _Judge:
         self._listener.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listener
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """The file that a judge prints to, opened to append.
+
+    Raises:
+        Unavailable: It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab")
+    except OSError as error:
+        raise Unavailable(f"cannot be written: {error.strerror}", where=str(path), mend="Set EVOKERN_HOME to a folder that can") from error
 
 
 def _judge_environment() -> dict[str, str]:

@@ -1,0 +1,27 @@
+"""Kernels from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evokern.kernel import Kernel
+
+
+def read_kernel(file: Path) -> Kernel:
+    """The kernel in a file.
+
+    Raises:
+        UsageError: It cannot be read, is not text, or its ending names no dialect.
+    """
+    from evokern.errors import UsageError
+    from evokern.kernel import Kernel, dialect_of
+
+    try:
+        source = file.read_bytes().decode()
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(file)) from error
+    except UnicodeDecodeError as error:
+        raise UsageError("is not UTF-8 text", where=str(file), mend="A kernel is one source file") from error
+    return Kernel(dialect_of(file.name), source)
