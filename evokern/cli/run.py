@@ -73,7 +73,7 @@ def resume(
     model: Model = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Continue a run where it stopped. Limits given here replace the run's own."""
+    """Continue a run where it stopped. Limits given here replace all of the run's own; what changed is said."""
     from evokern.config import load_config
     from evokern.engine import Engine
     from evokern.store import home as open_home

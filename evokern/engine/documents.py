@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evokern import record
-from evokern.evaluation import BASELINE, Elite
+from evokern.evaluation import BASELINE, Elite, Score
 from evokern.evaluator.statement import Closing, ClosingRow, Preparation
 from evokern.event import RunSettings, Spent
 from evokern.statistics import combine
@@ -80,7 +80,7 @@ def summary_document(
 
 def island_document(index: int, elites: int, best: Elite | None) -> dict[str, Any]:
     """One island within the status."""
-    return {"index": index, "elites": elites, "ratio": None if best is None else record.to_json(best.score.ratio)}
+    return {"index": index, "elites": elites, "ratio": None if best is None else score_json(best.score)}
 
 
 def closing_facts(closing: Closing, champion: Elite) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def closing_facts(closing: Closing, champion: Elite) -> dict[str, Any]:
     return {
         "kernel": champion.candidate.id,
         "edits": list(champion.candidate.edits),
-        "ratio": record.to_json(combine(ratios).ratio) if ratios else record.to_json(champion.score.ratio),
+        "ratio": score_json(combine(ratios) if ratios else champion.score),
         "workloads": [_closing_workload(row) for row in rows],
         "held_out": {
             "correct": closing.held_out_passed,
@@ -99,9 +99,15 @@ def closing_facts(closing: Closing, champion: Elite) -> dict[str, Any]:
             "checked": list(closing.held_out_checked),
             "workloads": [_closing_workload(row) for row in closing.rows if row.held_out],
         },
-        "gain_over_seed": record.to_json(combine(seeds).ratio) if seeds else None,
+        "gain_over_seed": score_json(combine(seeds)) if seeds else None,
         "detail": closing.detail,
     }
+
+
+def score_json(score: Score) -> dict[str, float]:
+    """A mean over workloads as a ratio with its interval."""
+    ratio = score.ratio
+    return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high}
 
 
 def _closing_workload(row: ClosingRow) -> dict[str, Any]:
@@ -118,4 +124,4 @@ def _best(champion: Elite | None) -> dict[str, Any] | None:
         for m in champion.evaluation.measurements
         if BASELINE in m.versus
     }
-    return {"kernel": champion.candidate.id, "ratio": record.to_json(champion.score.ratio), "workloads": workloads}
+    return {"kernel": champion.candidate.id, "ratio": score_json(champion.score), "workloads": workloads}

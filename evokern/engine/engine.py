@@ -14,7 +14,7 @@ import math
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from evokern.errors import EvokernError, UsageError
 from evokern.evaluation import Elite, Evaluation, Verdict
 from evokern.evaluator.catalogue import find_task
 from evokern.evaluator.statement import Closing, Opening, Preparation
-from evokern.event import Event, EventKind, Operator, Proposal, Refusal, RefusalReason, Request, RunSettings
+from evokern.event import Budget, Event, EventKind, Operator, Proposal, Refusal, RefusalReason, Request, RunSettings
 from evokern.executor import Executor
 from evokern.executor.local import LocalExecutor
 from evokern.island import Ask, Island, replay
@@ -136,8 +136,8 @@ class Engine:
             raise UsageError(f"'{refused[0]}' cannot change on a resume: earlier verdicts depend on it", mend="Start a new run")
         with Journal(home, read_only=True) as journal:
             found = journal.run(run)
-        lines = [f"{name} is now {value}" for name, value in changes.items() if getattr(found.settings, name) != value]
         settings = replace(found.settings, **changes)
+        lines = [line for name in changes for line in changed_lines(name, getattr(found.settings, name), getattr(settings, name))]
         return cls(settings, home=home, display=display, executor=executor, operators=operators, run_id=found.id, changes=lines)
 
     async def run(self) -> dict[str, Any]:
@@ -623,3 +623,11 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def changed_lines(name: str, old: object, new: object) -> list[str]:
+    """What changed in a setting, a line each; a budget limit by limit."""
+    if isinstance(old, Budget) and isinstance(new, Budget):
+        pairs = [(f.name, getattr(old, f.name), getattr(new, f.name)) for f in fields(Budget)]
+        return [f"limit of {limit} is {'lifted' if after is None else f'now {after}'}" for limit, before, after in pairs if before != after]
+    return [] if old == new else [f"{name} is now {new or 'none'}"]

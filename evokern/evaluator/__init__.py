@@ -17,8 +17,10 @@ Members, in the order in which a candidate meets them: `judge` (the process), `s
 `correctness` (the rule), `held_out` (the secret workloads), `clock` (paired timing), `admission` (whether a task can tell
 kernels apart), `secrecy` (keys), `statement` (what engine and judge say to each other).
 
-Not promised: gains below the clock's resolution; covert channels through clocks, heat and caches between candidates in
-turn; bugs of the kernel and the hardware; who wrote the mathematics; anything at tier `unsandboxed`.
+Not promised: what a kernel does in a state that no judged call reaches, such as its thousandth call in one process, a time of
+day, or a value that no distribution of the task draws (it gains no time by it); gains below the clock's resolution; covert
+channels through clocks, heat and caches between candidates in turn; bugs of the kernel and the hardware; who wrote the
+mathematics; anything at tier `unsandboxed`.
 
 Nothing is imported here: a runner imports this package, and whatever it imports a candidate can read.
 """

@@ -27,6 +27,12 @@ LARGE = 1 << 20
 
 SETS_LARGE = 2
 
+ENDURANCE = 96
+"""Further calls on the smallest workload: a kernel that counts its calls, or remembers pointers, has something to trip over."""
+
+SAME_PLACE = 4
+"""Of these, so many in a row at the same addresses, with other values."""
+
 DEADLINE_SECONDS = 3.0
 SECONDS_PER_GIGABYTE = 60.0
 """Deadline of a checked call: three seconds, and a minute per gigabyte moved, some hundred times what a fair kernel takes."""
@@ -87,6 +93,7 @@ def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, 
     with contestant.started([dict(w.axes) for w in task.search]) as caller:
         worst = max(_calls(task, dtype, caller, points, shelf, rng))
         repeated = min(points, key=lambda p: math.prod(v for _, v in p.axes))
+        worst = max(worst, _endurance(task, dtype, caller, [p for p in points if p.axes == repeated.axes], shelf, secret))
         _refuse_unrepeatable(task, dtype, caller, repeated, shelf, rng)
         return worst
 
@@ -127,6 +134,20 @@ def _calls(task: Task, dtype: DType, caller: Caller, points: Sequence[Point], sh
         exchange = write(task, caller, axes, values, rng, layout=point.layout, permute=False)
         caller.call(exchange.placed, deadline(task, axes, dtype))
         yield verify_all(task, caller, exchange)
+
+
+def _endurance(task: Task, dtype: DType, caller: Caller, points: Sequence[Point], shelf: Shelf, secret: Secret) -> float:
+    """Many short calls, several in a row at the same addresses."""
+    rng, worst = secret.stream("endurance"), 0.0
+    for number in range(ENDURANCE):
+        point = points[number % len(points)]
+        axes = dict(point.axes)
+        values = shelf.checked(axes, point.distribution, point.index)
+        places = secret.stream("place", number // SAME_PLACE)
+        exchange = write(task, caller, axes, values, rng, layout="contiguous", permute=False, places=places)
+        caller.call(exchange.placed, deadline(task, axes, dtype))
+        worst = max(worst, verify_all(task, caller, exchange))
+    return worst
 
 
 def _refuse_unrepeatable(task: Task, dtype: DType, caller: Caller, point: Point, shelf: Shelf, rng: np.random.Generator) -> None:

@@ -245,7 +245,7 @@ class JudgedClock:
         return "waited" if self.null_ns and beyond > max(VOID_SHARE * call.cpu_ns, VOID_US * 1000) else ""
 
     def _charge(self, who: str, opponent: str, series: Mapping[str, Series]) -> None:
-        for one in series.values():
+        for one in series.values() if who == CANDIDATE else ():
             if one.void_share(who) > CHARGED and one.void_share(opponent) < CHARGED / 2:
                 raise Fault(
                     Verdict.QUARANTINED,

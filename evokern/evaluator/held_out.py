@@ -135,9 +135,11 @@ def _below_a_tile(task: Task, chance: _Chance) -> dict[str, int]:
 
 
 def _few_rows(task: Task, chance: _Chance) -> dict[str, int]:
-    """The outer axes at most four."""
+    """The outer axes at most four, the inner one at the high end of its range."""
     ranges = ((axis, *_range(task.held_out, axis)) for axis in task.axes[:-1])
-    return _any(task, chance) | {axis: chance.between(low, min(FEW_ROWS, high)) for axis, low, high in ranges}
+    return {task.axes[-1]: _range(task.held_out, task.axes[-1])[1]} | {
+        axis: chance.between(low, min(FEW_ROWS, high)) for axis, low, high in ranges
+    }
 
 
 def _one_row(task: Task, chance: _Chance) -> dict[str, int]:
@@ -146,8 +148,8 @@ def _one_row(task: Task, chance: _Chance) -> dict[str, int]:
 
 
 def _one_column(task: Task, chance: _Chance) -> dict[str, int]:
-    """The inner axis at the low end of its range."""
-    return _any(task, chance) | {task.axes[-1]: _range(task.held_out, task.axes[-1])[0]}
+    """The inner axis at the low end of its range, the outer ones at the high end."""
+    return {axis: _range(task.held_out, axis)[1] for axis in task.axes[:-1]} | {task.axes[-1]: _range(task.held_out, task.axes[-1])[0]}
 
 
 def _primes(task: Task, chance: _Chance) -> dict[str, int]:

@@ -92,6 +92,11 @@ class Session:
         )
         try:
             self._make_ready(start)
+        except Fault as fault:
+            self.spawner.close()
+            raise Unavailable(
+                f"the machine cannot be measured: {fault.detail or fault.reason}", mend="Try again when it is less busy"
+            ) from None
         except BaseException:
             self.spawner.close()
             raise
@@ -268,7 +273,7 @@ class Session:
         times: dict[str, dict[str, float]] = {w.name: {"eager": looks[w.name]} for w in self.task.search}
         for variant in self.opening.baselines:
             if variant != "eager" and timed:
-                self._say(f"compiling the baseline '{variant}' (kept for later runs)")
+                self._say(f"starting the baseline '{variant}'; what it compiles is kept for later runs")
                 baselines[variant] = self._baseline(variant, timed)
                 self._take_errors(baselines[variant], timed)
         for rival in [*(b for n, b in baselines.items() if n != "eager"), copy]:

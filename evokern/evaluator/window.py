@@ -152,7 +152,10 @@ class Frame:
             return Placed(argument, dtype, protocol.Place(0, (), (), value.tobytes().ljust(8, b"\0")), value, None)
         shape = argument.shape_for(axes)
         strides = _strides(shape, layout, rng)
-        step = kind.itemsize if layout != "contiguous" else ALIGNMENT
+        step = kind.itemsize
+        if layout == "contiguous":
+            # Allocators align large blocks to pages, small ones to lines: both occur.
+            step = mmap.PAGESIZE if rng.integers(3) == 0 else ALIGNMENT
         offset = int(rng.integers(1, SLACK_BYTES // step)) * step
         window = self.windows[argument.name]
         view: Tensor = np.ndarray(shape, kind, window.bytes.data, offset, [s * kind.itemsize for s in strides])
@@ -190,13 +193,28 @@ def is_written(placed: Placed) -> bool:
 
 
 def sentinel_word(dtype: DType, rng: np.random.Generator) -> Bytes:
-    """A fresh pattern for output windows: for floats a quiet NaN with a secret payload, so that no honest value equals it."""
+    """A fresh secret pattern for output windows.
+
+    For floats either a quiet NaN with a secret payload, which no honest value equals, or a finite number, so that a kernel
+    cannot tell from what it finds that it is being judged.
+    """
     word = np.frombuffer(bytearray(rng.bytes(dtype.itemsize)), np.uint8)
-    if dtype.is_float:
+    if dtype.is_float and rng.integers(2):
         # Exponent of all ones, and the first bit of the fraction.
         word[-1] |= 0x7E if dtype is DType.FLOAT16 else 0x7F
         word[-2] |= 0xC0 if dtype is not DType.FLOAT16 else 0
+    elif dtype.is_float:
+        # An exponent below all ones: finite, of any size.
+        word[-1] &= 0xBF
     return word
+
+
+def is_unmistakable(dtype: DType, word: Bytes) -> bool:
+    """Whether no honest value can equal a sentinel, so that one that is left was never written."""
+    if not dtype.is_float:
+        return False
+    exponent = word[-1] & (0x7C if dtype is DType.FLOAT16 else 0x7F)
+    return bool(exponent == (0x7C if dtype is DType.FLOAT16 else 0x7F) and (dtype is DType.FLOAT16 or word[-2] & 0x80))
 
 
 def words(array: Tensor) -> NDArray[Any]:

@@ -29,7 +29,7 @@ OPENINGS = 2
 FINISHES = 2
 """Likewise for a closing measurement, which nothing else asks for again."""
 
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 3.0
 """How long a judge that was hung up on may take to end everything under it."""
 
 

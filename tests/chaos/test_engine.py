@@ -160,13 +160,14 @@ def read_verdicts(engine: subprocess.Popen[str], count: int) -> list[str]:
     raise AssertionError("".join(said))
 
 
-def assert_nothing_is_left(judge_ids: list[int]) -> None:
-    def gone() -> bool:
-        reap()
-        return not process.descendants(os.getpid()) and not any(groups(judge) for judge in judge_ids)
+def assert_nothing_is_left(judge_ids: list[int], others: set[int]) -> None:
+    """No process but those of other tests, and no cgroup of these judges."""
 
-    left = lambda: {pid: command_line(pid)[-120:] for pid in process.descendants(os.getpid())}  # noqa: E731 - for the message alone
-    assert until(gone), (left(), [groups(judge) for judge in judge_ids])
+    def left() -> dict[int, str]:
+        reap()
+        return {pid: command_line(pid)[-120:] for pid in process.descendants(os.getpid()) - others}
+
+    assert until(lambda: not left() and not any(groups(judge) for judge in judge_ids)), (left(), [groups(judge) for judge in judge_ids])
 
 
 def ended(engine: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
@@ -189,6 +190,7 @@ def assert_whole(scene: Scene, run: str, evaluations: int) -> None:
 
 
 def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothing(scene: Scene) -> None:
+    others = process.descendants(os.getpid())
     chance = random.Random(20)
     evaluations = 1 + 2 * KILLS
     engine = scene.leg(task=str(scene.task), evals=evaluations, seed=chance.randrange(100))
@@ -207,7 +209,7 @@ def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothi
         judge_ids = judges(engine.pid)
         engine.kill()
         engine.communicate()
-        assert_nothing_is_left(judge_ids)
+        assert_nothing_is_left(judge_ids, others)
         assert not is_worked(scene.home, run)
 
         history = scene.events(run)
@@ -225,10 +227,11 @@ def test_an_engine_that_is_killed_again_and_again_loses_nothing_and_leaves_nothi
     assert document["summary"]["spent"]["seconds"] > spent
     assert scene.events(run)[: len(before)] == before
     assert_whole(scene, run, evaluations)
-    assert_nothing_is_left([])
+    assert_nothing_is_left([], others)
 
 
 def test_a_judge_or_a_runner_that_is_killed_is_replaced_and_the_run_goes_on(scene: Scene) -> None:
+    others = process.descendants(os.getpid())
     evaluations = 6
     engine = scene.leg(task=str(scene.task), evals=evaluations, seed=3)
     assert engine.stdout is not None
@@ -246,4 +249,4 @@ def test_a_judge_or_a_runner_that_is_killed_is_replaced_and_the_run_goes_on(scen
     assert document["summary"]["evaluated"] == evaluations
     assert set(document["summary"]["verdicts"]) <= set(Verdict)
     assert_whole(scene, run, evaluations)
-    assert_nothing_is_left([judge])
+    assert_nothing_is_left([judge], others)

@@ -34,6 +34,24 @@ static void softmax(DLTensor* const* args) {
   }
 }
 
+// What the output holds now: its last element, and the sum of its last row.
+static float last(DLTensor* const* args) {
+  const DLTensor* y = args[1];
+  return evokern::data<float>(y)[(y->shape[0] - 1) * evokern::row_stride(y) + y->shape[1] - 1];
+}
+
+static float row_sum(DLTensor* const* args) {
+  const DLTensor* y = args[1];
+  float total = 0;
+  for (int64_t j = 0; j < y->shape[1]; ++j) total += evokern::data<float>(y)[(y->shape[0] - 1) * evokern::row_stride(y) + j];
+  return total;
+}
+
+static void spoil(DLTensor* const* args) {
+  const DLTensor* y = args[1];
+  for (int64_t j = 0; j < y->shape[1]; ++j) evokern::data<float>(y)[(y->shape[0] - 1) * evokern::row_stride(y) + j] *= 1.5f;
+}
+
 BEFORE
 extern "C" int run(DLTensor* const* args, int, void*, size_t, void*) {
   BODY
@@ -52,11 +70,12 @@ HONEST = kernel("softmax(args);")
 
 @dataclass(frozen=True)
 class Offender:
-    """A kernel and the verdict and reason that it must get."""
+    """A kernel, and the verdict and reason that it must get; either of two reasons where chance decides what shows first."""
 
     kernel: Kernel
     verdict: Verdict
     reason: Reason
+    or_reason: Reason | None = None
 
 
 OFFENDERS = {
@@ -92,7 +111,7 @@ OFFENDERS = {
     ),
     "returns NaN": Offender(kernel("softmax(args); evokern::data<float>(args[1])[0] = NAN;"), Verdict.WRONG, Reason.NON_FINITE),
     "refuses": Offender(kernel("return 7;"), Verdict.CRASHED, Reason.REFUSED),
-    "writes nothing": Offender(kernel(""), Verdict.WRONG, Reason.SENTINEL_LEFT),
+    "writes nothing": Offender(kernel(""), Verdict.WRONG, Reason.SENTINEL_LEFT, Reason.TOLERANCE),
     "writes zeros": Offender(
         kernel(
             "for (int64_t i = 0; i < args[1]->shape[0]; ++i)"
@@ -119,4 +138,36 @@ OFFENDERS = {
     "does not compile": Offender(Kernel("cpp", "int run( {"), Verdict.BUILD_FAILED, Reason.COMPILER),
     "has no entry": Offender(Kernel("cpp", "int other() { return 0; }"), Verdict.BUILD_FAILED, Reason.ENTRY),
     "reads a file while it is built": Offender(Kernel("cpp", '#include "/etc/passwd"\n'), Verdict.BUILD_FAILED, Reason.FORBIDDEN_FILE),
+    "is right only where the output held NaN": Offender(
+        kernel("const bool judged = last(args) != last(args); softmax(args); if (!judged) spoil(args);"), Verdict.WRONG, Reason.TOLERANCE
+    ),
+    "is wrong where the output held zeros": Offender(
+        kernel("const bool fresh = last(args) == 0; softmax(args); if (fresh) spoil(args);"), Verdict.WRONG, Reason.TOLERANCE
+    ),
+    "takes a stale answer for its own": Offender(
+        kernel("if (std::fabs(row_sum(args) - 1) < 1e-3) return 0; softmax(args);"), Verdict.WRONG, Reason.TOLERANCE
+    ),
+    "is wrong on page-aligned inputs": Offender(
+        kernel("softmax(args); if (reinterpret_cast<uintptr_t>(evokern::data<float>(args[0])) % 4096 == 0) spoil(args);"),
+        Verdict.WRONG,
+        Reason.TOLERANCE,
+    ),
+    "is wrong from its twentieth call on": Offender(
+        kernel("static int calls = 0; softmax(args); if (++calls > 20) spoil(args);"), Verdict.WRONG, Reason.TOLERANCE
+    ),
+    "remembers answers by address": Offender(
+        kernel(
+            "static const float* x = nullptr; static float* y = nullptr; static std::vector<float> kept;"
+            "const float* in = evokern::data<float>(args[0]); float* out = evokern::data<float>(args[1]);"
+            "const size_t size = args[1]->shape[0] * args[1]->shape[1];"
+            "if (in == x && out == y && kept.size() == size) { std::memcpy(out, kept.data(), 4 * size); return 0; }"
+            "softmax(args); x = in; y = out; kept.clear();"
+            "if (evokern::row_stride(args[1]) == args[1]->shape[1]) kept.assign(out, out + size);"
+        ),
+        Verdict.WRONG,
+        Reason.TOLERANCE,
+    ),
+    "is wrong on the widest rows that the task allows": Offender(
+        kernel("softmax(args); if (args[0]->shape[1] > 19999) spoil(args);"), Verdict.HELD_OUT_FAILED, Reason.HELD_OUT
+    ),
 }

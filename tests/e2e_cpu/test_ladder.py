@@ -22,7 +22,7 @@ from tests.e2e_cpu.small_task import small_softmax
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("suite")
-    opening = Opening(str(small_softmax(folder)), DType.FLOAT32, "cpu", 1, str(folder / "home"), baselines=("eager",))
+    opening = Opening(str(small_softmax(folder, held_out=9)), DType.FLOAT32, "cpu", 1, str(folder / "home"), baselines=("eager",))
     session = Session(opening, lambda _: None)
     yield session
     session.close()
@@ -66,7 +66,8 @@ def test_an_offender_gets_its_verdict_and_leaves_nothing(session: Session, name:
 
     evaluation = judged(session, offender.kernel)
 
-    assert (evaluation.verdict, evaluation.reason) == (offender.verdict, offender.reason), evaluation.detail
+    assert evaluation.verdict is offender.verdict, (evaluation.reason, evaluation.detail)
+    assert evaluation.reason in (offender.reason, offender.or_reason), evaluation.detail
     assert not evaluation.confirmed
     assert session.spawner.processes() == resident
 
