@@ -10,15 +10,16 @@ import asyncio
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evokern.engine import Engine
-from evokern.evaluation import Reason, Verdict
+from evokern.evaluation import Evaluation, Reason, Verdict
 from evokern.event import Budget, Proposal, RefusalReason, Request, RunSettings
-from evokern.kernel import Kernel
+from evokern.kernel import Candidate, Kernel
 from evokern.task import DType
 from evokern.testing.requests import row_task
 from evokern.testing.sim_executor import Landed, SimExecutor
@@ -28,11 +29,11 @@ TILES, LANES = (8, 16, 32, 64, 128, 256), (1, 2, 4, 8, 16)
 EVALUATIONS = 200
 """Of 8 motifs on or off, 6 tiles and 5 lanes: 7,680 sources."""
 
-SEEDS = range(6)
-FOUND_IN = 4
+SEEDS = range(8)
+FOUND_IN = 5
 NOISE = 0.015
-NEAR = 0.95
-"""Share of the optimum's speed that counts as having found it: what the noise cannot tell apart."""
+NEAR = 0.93
+"""Share of the optimum's speed that counts as having found it: one tunable beside its best value is as near as the noise lets tell."""
 
 Genome = dict[str, Any]
 START: Genome = {"motifs": [], "tile": 8, "lanes": 1}
@@ -62,6 +63,13 @@ def landscape(kernel: Kernel) -> Landed:
 
 
 BEST = landscape(written(OPTIMUM)).log_speedup
+
+
+class Evenly(SimExecutor):
+    """Every evaluation is said to take a second, so that what the bandit learns does not depend on how busy this machine is."""
+
+    async def evaluate(self, candidate: Candidate, incumbent: Kernel | None) -> Evaluation:
+        return replace(await super().evaluate(candidate, incumbent), seconds={"measure": 1.0})
 
 
 class Motif:
@@ -108,7 +116,7 @@ def searched(folder: Path, seed: int) -> float:
     budget = Budget(evaluations=EVALUATIONS)
     settings = RunSettings(str(task.folder), task.digest, DType.FLOAT32, "cpu", 1, budget, seed, seeds=(("cpp", written(START).source),))
     engine = Engine(
-        settings, home=folder / "home", executor=SimExecutor(landscape, noise=NOISE, seed=seed), operators=[Motif(), Tunable(), Useless()]
+        settings, home=folder / "home", executor=Evenly(landscape, noise=NOISE, seed=seed), operators=[Motif(), Tunable(), Useless()]
     )
     summary = asyncio.run(engine.run())
     assert summary["evaluated"] == EVALUATIONS
@@ -145,4 +153,4 @@ def test_the_search_finds_it_and_random_draws_do_not(tmp_path: Path) -> None:
     found = [searched(tmp_path / str(seed), seed) for seed in SEEDS]
     by_chance = [drawn(seed) for seed in SEEDS]
     assert sum(reached >= NEAR for reached in found) >= FOUND_IN, (found, by_chance)
-    assert sum(reached >= NEAR for reached in by_chance) <= len(SEEDS) - FOUND_IN, by_chance
+    assert sum(reached >= NEAR for reached in by_chance) <= 1, by_chance
