@@ -8,6 +8,7 @@ takes wall time, because CPU time over the threads granted would reward a kernel
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,15 @@ RETAKES = 3
 
 VOID_SHARE = 0.06
 """Wall time beyond CPU time, as a share of it, from which a sample is void."""
+
+CONTENDED = 0.05
+"""Share of its wall time for which an opponent has to queue, at the median of its last calls, from which the machine is contended.
+
+The scheduler says how long a runner's first thread had to queue but not how long the others had, so there a kernel with
+threads seems to be idle; the CPU clock, which covers the whole slot, then stands alone up to `CONTENDED_SHARE`."""
+
+CONTENDED_SHARE = 3.0
+"""As `VOID_SHARE`, on a contended machine: what three others on the same processor can add."""
 
 VOID_US = 60.0
 """The same in microseconds beyond the null's own, for short calls."""
@@ -132,6 +142,7 @@ class JudgedClock:
     null_ns: float = 0.0
     null_gap_ns: float = 0.0
     resolution_ns: float = 0.0
+    _queues: deque[float] = field(default_factory=lambda: deque(maxlen=24))
 
     def calibrate(self, null: Contestant, workload: Workload, secret: Secret, count: int = 32) -> None:
         """Time a kernel that does nothing, under the same protocol, writes and eviction included."""
@@ -233,6 +244,8 @@ class JudgedClock:
                 verify_tiles(self.task, caller, exchange, rng)
         except Fault as fault:
             raise fault if contestant.name == CANDIDATE else _opponent_failed(contestant, fault) from None
+        if contestant.name != CANDIDATE:
+            self._queues.append(call.queued_ns / call.wall_ns)
         return call, self._void(call)
 
     def _time_ns(self, call: Call) -> float:
@@ -242,7 +255,9 @@ class JudgedClock:
         if self.threads > 1:
             return ""
         beyond = _idle_ns(call) - self.null_gap_ns
-        return "waited" if self.null_ns and beyond > max(VOID_SHARE * call.cpu_ns, VOID_US * 1000) else ""
+        contended = bool(self._queues) and median(self._queues) > CONTENDED
+        share = CONTENDED_SHARE if contended else VOID_SHARE
+        return "waited" if self.null_ns and beyond > max(share * call.cpu_ns, VOID_US * 1000) else ""
 
     def _charge(self, who: str, opponent: str, series: Mapping[str, Series]) -> None:
         for one in series.values() if who == CANDIDATE else ():
