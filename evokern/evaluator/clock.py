@@ -33,7 +33,8 @@ VOID_SHARE = 0.06
 """Wall time beyond CPU time, as a share of it, from which a sample is void."""
 
 CONTENDED = 0.05
-"""Share of its wall time for which an opponent has to queue, at the median of its last calls, from which the machine is contended.
+"""From which share the machine is contended: of the wall time for which opponents queue, at the median of their last calls, or of
+the last ten seconds in which some task of the machine had to wait for a processor (Linux's pressure stall information).
 
 The scheduler says how long a runner's first thread had to queue but not how long the others had, so there a kernel with
 threads seems to be idle; the CPU clock, which covers the whole slot, then stands alone up to `CONTENDED_SHARE`."""
@@ -143,6 +144,7 @@ class JudgedClock:
     null_gap_ns: float = 0.0
     resolution_ns: float = 0.0
     _queues: deque[float] = field(default_factory=lambda: deque(maxlen=24))
+    _pressure: float = 0.0
 
     def calibrate(self, null: Contestant, workload: Workload, secret: Secret, count: int = 32) -> None:
         """Time a kernel that does nothing, under the same protocol, writes and eviction included."""
@@ -192,6 +194,7 @@ class JudgedClock:
         series = {w.name: Series(self.null_ns) for w in workloads}
         for cluster in range(clusters):
             rng = secret.stream("cluster", cluster)
+            self._pressure = cpu_pressure()
             with entered(who, workloads) as ours, _unblamed(opponent, workloads) as theirs:
                 for workload in workloads:
                     sides = (who, ours[workload.name]), (opponent, theirs[workload.name])
@@ -255,7 +258,7 @@ class JudgedClock:
         if self.threads > 1:
             return ""
         beyond = _idle_ns(call) - self.null_gap_ns
-        contended = bool(self._queues) and median(self._queues) > CONTENDED
+        contended = self._pressure > CONTENDED or (bool(self._queues) and median(self._queues) > CONTENDED)
         share = CONTENDED_SHARE if contended else VOID_SHARE
         return "waited" if self.null_ns and beyond > max(share * call.cpu_ns, VOID_US * 1000) else ""
 
@@ -272,6 +275,15 @@ class JudgedClock:
 def _idle_ns(call: Call) -> int:
     """Wall time in which the slot neither worked nor, like the judge that listened to it, waited for a processor."""
     return call.wall_ns - call.cpu_ns - call.queued_ns
+
+
+def cpu_pressure() -> float:
+    """Share of the last ten seconds in which some task had to wait for a processor; 0 where the kernel does not say."""
+    try:
+        with open("/proc/pressure/cpu", encoding="ascii") as stream:
+            return float(stream.readline().split("avg10=")[1].split()[0]) / 100
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 @contextmanager
