@@ -64,6 +64,9 @@ def search(task: str, minutes: float) -> dict[str, Any]:
             document: dict[str, Any] = json.loads(ended.stdout)
         except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
             return {"error": type(error).__name__, "what": str(error)}
+        path = document.pop("path", None)
+        if path:  # the home goes away, the kernel stays
+            document["source"] = Path(path).read_text()
     return document
 
 
