@@ -88,7 +88,8 @@ def command(argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, 
         )
     except subprocess.TimeoutExpired:
         return Measured(False, None, f"did not end within {timeout_s:.0f} s: {' '.join(argv)}")
-    output = ended.stdout.decode(errors="replace").strip()
+    # Where a clone lay is of no interest, and gone.
+    output = ended.stdout.decode(errors="replace").strip().replace(f"{folder}/", "")
     closing = output.splitlines()[-1] if output else ""
     return Measured(
         ended.returncode == 0, {"exit": ended.returncode, "closing_line": closing}, "" if ended.returncode == 0 else output[-TAIL:]

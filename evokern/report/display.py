@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from evokern.event import Event, EventKind
 from evokern.report import tables
@@ -19,25 +19,6 @@ if TYPE_CHECKING:
 
 LAST_EVENTS = 6
 SECONDS_BETWEEN_STATUS_LINES = 30.0
-
-
-class Following(Protocol):
-    """The engine's `Display`, as both classes here fulfil it."""
-
-    def started(self, info: dict[str, Any]) -> None:
-        """The run makes ready; again, with `device` and `tier`, when its clock starts."""
-
-    def event(self, event: Event) -> None:
-        """Something was written to the journal."""
-
-    def tick(self, status: dict[str, Any]) -> None:
-        """About once a second, with the document of `evokern status`."""
-
-    def say(self, text: str) -> None:
-        """Something takes time."""
-
-    def ended(self, summary: dict[str, Any]) -> None:
-        """The run is over."""
 
 
 class PlainDisplay:
