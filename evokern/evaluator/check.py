@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from evokern.evaluation import Reason, Verdict
 from evokern.evaluator import correctness
 from evokern.evaluator.caller import Caller, Fault
 from evokern.evaluator.contestant import KernelContestant
-from evokern.evaluator.exchange import outputs, verify_all, write
+from evokern.evaluator.exchange import Exchange, outputs, verify_all, write
 from evokern.evaluator.held_out import HeldOutWorkload
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.sets import Shelf
@@ -128,38 +128,44 @@ def gate(
 
 def _calls(task: Task, dtype: DType, caller: Caller, points: Sequence[Point], shelf: Shelf, rng: np.random.Generator) -> Iterator[float]:
     for i in rng.permutation(len(points)):
-        point = points[i]
-        axes = dict(point.axes)
-        values = shelf.checked(axes, point.distribution, point.index)
-        exchange = write(task, caller, axes, values, rng, layout=point.layout, permute=False)
-        caller.call(exchange.placed, deadline(task, axes, dtype))
-        yield verify_all(task, caller, exchange)
+        yield _call(task, dtype, caller, points[i], shelf, rng)[1]
+
+
+def _call(
+    task: Task,
+    dtype: DType,
+    caller: Caller,
+    point: Point,
+    shelf: Shelf,
+    rng: np.random.Generator,
+    places: np.random.Generator | None = None,
+) -> tuple[Exchange, float]:
+    """One call, checked whole: what was exchanged, and the worst error as a share of what is allowed."""
+    axes = dict(point.axes)
+    values = shelf.checked(axes, point.distribution, point.index)
+    exchange = write(task, caller, axes, values, rng, layout=point.layout, permute=False, places=places)
+    caller.call(exchange.placed, deadline(task, axes, dtype))
+    return exchange, verify_all(task, caller, exchange)
 
 
 def _endurance(task: Task, dtype: DType, caller: Caller, points: Sequence[Point], shelf: Shelf, secret: Secret) -> float:
     """Many short calls, several in a row at the same addresses."""
     rng, worst = secret.stream("endurance"), 0.0
     for number in range(ENDURANCE):
-        point = points[number % len(points)]
-        axes = dict(point.axes)
-        values = shelf.checked(axes, point.distribution, point.index)
-        places = secret.stream("place", number // SAME_PLACE)
-        exchange = write(task, caller, axes, values, rng, layout="contiguous", permute=False, places=places)
-        caller.call(exchange.placed, deadline(task, axes, dtype))
-        worst = max(worst, verify_all(task, caller, exchange))
+        point = replace(points[number % len(points)], layout="contiguous")
+        worst = max(worst, _call(task, dtype, caller, point, shelf, rng, secret.stream("place", number // SAME_PLACE))[1])
     return worst
 
 
 def _refuse_unrepeatable(task: Task, dtype: DType, caller: Caller, point: Point, shelf: Shelf, rng: np.random.Generator) -> None:
     """Two more calls on the same values, at other addresses and with other sentinels."""
-    axes = dict(point.axes)
-    values = shelf.checked(axes, point.distribution, point.index)
+    chosen = replace(point, layout="contiguous")
     found = []
     for _ in range(2):
-        exchange = write(task, caller, axes, values, rng, layout="contiguous", permute=False)
-        caller.call(exchange.placed, deadline(task, axes, dtype))
-        verify_all(task, caller, exchange)
+        exchange, _error = _call(task, dtype, caller, chosen, shelf, rng)
+        # Copied at once: the next call writes into the same windows.
         found.append(outputs(exchange))
+    values = exchange.values
     for argument in task.outputs:
         finding = correctness.judge_repeat(
             found[0][argument.name],
