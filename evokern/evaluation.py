@@ -70,7 +70,10 @@ class Reason(StrEnum):
     PROTOCOL = "protocol"
     CLOCK_MISMATCH = "clock_mismatch"
     IMPOSSIBLE = "impossible"
+    WEAR = "wear"
+    FORBIDDEN_SYMBOL = "forbidden_symbol"
     NOISE = "noise"
+    OPPONENT = "opponent"
     DEVICE_ERROR = "device_error"
     HOST_ERROR = "host_error"
 
@@ -110,6 +113,9 @@ REASONS: dict[Reason, str] = {
     Reason.PROTOCOL: "sent something other than the one record that was due",
     Reason.CLOCK_MISMATCH: "two clocks disagree about its time",
     Reason.IMPOSSIBLE: "faster than the hardware can move the bytes",
+    Reason.WEAR: "its calls take more time or memory the longer its process lives",
+    Reason.FORBIDDEN_SYMBOL: "the built library asks the system for something that no kernel needs",
+    Reason.OPPONENT: "the kernel it was timed against failed",
     Reason.NOISE: "the machine was too noisy for a number that can be trusted",
     Reason.DEVICE_ERROR: "the device failed",
     Reason.HOST_ERROR: "the machine failed, not the kernel",
@@ -190,6 +196,8 @@ class Sample:
         cpu_ns: CPU time of the slot over the threads granted, null not yet taken off.
         wall_ns: From GO to DONE on the judge's clock.
         void: Why it does not count; empty where it does.
+        claimed_ns: What the runner said that the call took; shown, never scored.
+        position: Which call of its process it was, from 0.
     """
 
     who: str
@@ -198,6 +206,8 @@ class Sample:
     cpu_ns: int
     wall_ns: int
     void: str = ""
+    claimed_ns: int = 0
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +233,21 @@ class Measurement:
     share: float | None
     versus: dict[str, Ratio]
     samples: tuple[Sample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Something about a kernel that an auditor should look at; never a verdict by itself.
+
+    Attributes:
+        code: Which kind, such as "symbol", "authored_share", "copied".
+        detail: One line in words.
+        line: Line of the source, from 1; 0 where it is about the whole.
+    """
+
+    code: str
+    detail: str
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +311,10 @@ class Evaluation:
         seconds: Wall time by rung.
         fingerprint: What the verdict depends on.
         key: `evaluation_key`; the evaluation of one key is made once.
-        signature: Signature of the judge; empty where evaluations are not signed.
+        evidence: What the audit queue is told of.
+        degenerate: Whether the task cannot tell kernels apart, so that the evaluation counts nowhere.
+        judge: Public key of the judge that signed, hex; empty where it is not signed.
+        signature: Its signature over everything else, hex; see `evokern.evaluator.signing`.
     """
 
     kernel_id: str
@@ -305,6 +333,9 @@ class Evaluation:
     seconds: dict[str, float] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
     key: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    degenerate: bool = False
+    judge: str = ""
     signature: str = ""
 
     @property

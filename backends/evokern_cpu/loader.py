@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 
 class Spec(Protocol):
-    """Static half of one argument (`evokern.evaluator.protocol.Spec`)."""
+    """Static half of one argument (`evokern.evaluator.call.protocol.Spec`)."""
 
     code: int
     bits: int
@@ -20,7 +20,7 @@ class Spec(Protocol):
 
 
 class Place(Protocol):
-    """One argument of one call (`evokern.evaluator.protocol.Place`)."""
+    """One argument of one call (`evokern.evaluator.call.protocol.Place`)."""
 
     offset: int
     shape: tuple[int, ...]
@@ -29,7 +29,7 @@ class Place(Protocol):
 
 
 class Go(Protocol):
-    """One call (`evokern.evaluator.protocol.Go`)."""
+    """One call (`evokern.evaluator.call.protocol.Go`)."""
 
     places: tuple[Any, ...]
     workspace_offset: int

@@ -11,11 +11,9 @@ Processes, one judge a device:
       judge -> baselines                     PyTorch, called under the candidates' own protocol (`baseline`)
       judge -> builder                       compilers, which see the toolchain, the header and one source
 
-Members, in the order in which a candidate meets them: `judge` (the process), `session` (made ready for one task), `ladder`
-(screen to confirm), `contestant` and `caller` (one runner and one call), `exchange` (inputs in, verified outputs out),
-`window` (shared memory), `protocol` (records), `sets` (inputs with expected outputs), `check` (check and gate),
-`correctness` (the rule), `held_out` (the secret workloads), `clock` (paired timing), `admission` (whether a task can tell
-kernels apart), `secrecy` (keys), `statement` (what engine and judge say to each other).
+Rooms: `call` (one runner and one call), `rule` (whether a kernel is right), `timing` (how long it takes), `reference` (what it is
+judged by). Beside them `judge` (the process), `session` (made ready for one task), `ladder` (screen to confirm), `secrecy` (keys),
+`catalogue` (where tasks are found), `statement` (what engine and judge say to each other).
 
 Not promised: what a kernel does in a state that no judged call reaches, such as its thousandth call in one process, a time of
 day, or a value that no distribution of the task draws (it gains no time by it); gains below the clock's resolution; covert

@@ -106,8 +106,8 @@ def check_task(settings: RunSettings, *, home: Path) -> list[str]:
     """
     # Here and not above: finding a task starts no process.
     from evokern.backend import Limits
-    from evokern.evaluator import oracle
-    from evokern.evaluator.admission import admit
+    from evokern.evaluator.reference import oracle
+    from evokern.evaluator.reference.admission import admit
     from evokern.evaluator.secrecy import fresh_secret
     from evokern.sandbox.spawner import Spawner
 

@@ -25,14 +25,14 @@ from evokern.evaluation import (
     Verdict,
     evaluation_key,
 )
-from evokern.evaluator import check
-from evokern.evaluator.caller import Fault
-from evokern.evaluator.clock import JudgedClock, Series, measurement, merged
-from evokern.evaluator.contestant import CANDIDATE, Contestant, KernelContestant
-from evokern.evaluator.held_out import HeldOutWorkload
+from evokern.evaluator.call.caller import Fault
+from evokern.evaluator.call.contestant import CANDIDATE, Contestant, KernelContestant
+from evokern.evaluator.reference.held_out import HeldOutWorkload
+from evokern.evaluator.reference.sets import Shelf
+from evokern.evaluator.rule import check
 from evokern.evaluator.secrecy import Secret
-from evokern.evaluator.sets import Shelf
 from evokern.evaluator.statement import WorkloadTimes
+from evokern.evaluator.timing.clock import JudgedClock, Series, measurement, merged
 from evokern.kernel import Kernel
 from evokern.statistics import combine
 from evokern.task import DType, Task, Workload

@@ -21,20 +21,20 @@ from evokern import plugins
 from evokern.backend import Backend, Built, Limits
 from evokern.errors import Unavailable, UsageError
 from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
-from evokern.evaluator import admission, baseline, held_out, oracle
-from evokern.evaluator.baseline import Baseline
-from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.check import deadline, held_out_points, visible_points
-from evokern.evaluator.clock import Evictor, JudgedClock
-from evokern.evaluator.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
-from evokern.evaluator.exchange import write
+from evokern.evaluator.call.caller import Caller, Fault
+from evokern.evaluator.call.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
+from evokern.evaluator.call.exchange import write
+from evokern.evaluator.call.mapped import ENVIRONMENT
+from evokern.evaluator.call.window import Frame
 from evokern.evaluator.ladder import CLUSTERS, CONFIRM_BLOCKS, Ladder
-from evokern.evaluator.mapped import ENVIRONMENT
-from evokern.evaluator.oracle import Oracle
+from evokern.evaluator.reference import admission, baseline, held_out, oracle
+from evokern.evaluator.reference.baseline import Baseline
+from evokern.evaluator.reference.oracle import Oracle
+from evokern.evaluator.reference.sets import Shelf
+from evokern.evaluator.rule.check import deadline, held_out_points, visible_points
 from evokern.evaluator.secrecy import Secret, fresh_secret, kept_secret
-from evokern.evaluator.sets import Shelf
 from evokern.evaluator.statement import Closing, ClosingRow, Opening, Preparation, WorkloadTimes
-from evokern.evaluator.window import Frame
+from evokern.evaluator.timing.clock import Evictor, JudgedClock
 from evokern.kernel import Kernel
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload, load_task
@@ -87,7 +87,7 @@ class Session:
         os.sched_setaffinity(0, self._judge_cpus)
         # The spawner and its zygotes start before any key is drawn, so that no key can be in memory they inherit.
         self.spawner = Spawner.start(
-            {"kernel": ["evokern.evaluator.runner", self._backend.loader().split(":")[0]], "torch": list(oracle.MODULES)},
+            {"kernel": ["evokern.evaluator.call.runner", self._backend.loader().split(":")[0]], "torch": list(oracle.MODULES)},
             scratch=self._home / "scratch",
         )
         try:

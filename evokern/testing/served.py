@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MODULES = ("torch", "evokern.evaluator.baseline", "evokern.evaluator.oracle")
+MODULES = ("torch", "evokern.evaluator.reference.baseline", "evokern.evaluator.reference.oracle")
 
 _ZYGOTE = """
 import importlib, json, os, socket, sys

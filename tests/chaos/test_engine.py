@@ -140,8 +140,8 @@ def judges(engine: int) -> list[int]:
 
 def runners() -> list[int]:
     """Processes in which a kernel may run: leaves below the zygote of kernels."""
-    below = [pid for pid in process.descendants(os.getpid()) if "evokern.evaluator.runner" in command_line(pid)]
-    return [pid for pid in below if "evokern.evaluator.runner" in command_line(process.parent(pid)) and not process.children(pid)]
+    below = [pid for pid in process.descendants(os.getpid()) if "evokern.evaluator.call.runner" in command_line(pid)]
+    return [pid for pid in below if "evokern.evaluator.call.runner" in command_line(process.parent(pid)) and not process.children(pid)]
 
 
 def groups(judge: int) -> list[Path]:

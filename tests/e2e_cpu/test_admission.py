@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from evokern.evaluator import oracle
-from evokern.evaluator.admission import admit
 from evokern.evaluator.catalogue import new_task
-from evokern.evaluator.oracle import Oracle
+from evokern.evaluator.reference import oracle
+from evokern.evaluator.reference.admission import admit
+from evokern.evaluator.reference.oracle import Oracle
 from evokern.evaluator.secrecy import Secret
 from evokern.task import DType, Task, Workload, load_task
 from evokern.testing.served import served

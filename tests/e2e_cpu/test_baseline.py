@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from evokern.errors import EvokernError
-from evokern.evaluator import baseline, oracle, protocol
-from evokern.evaluator.baseline import Baseline
-from evokern.evaluator.correctness import judge_output, row_errors
-from evokern.evaluator.oracle import InputSet, Oracle
-from evokern.evaluator.window import Frame, Placed
+from evokern.evaluator.call import protocol
+from evokern.evaluator.call.window import Frame, Placed
+from evokern.evaluator.reference import baseline, oracle
+from evokern.evaluator.reference.baseline import Baseline
+from evokern.evaluator.reference.oracle import InputSet, Oracle
+from evokern.evaluator.rule.correctness import judge_output, row_errors
 from evokern.task import DType, Role, Task, load_task
 from evokern.testing.served import Served, served
 

@@ -16,8 +16,8 @@ from evokern_cpu.backend import CpuBackend
 from evokern.backend import Limits
 from evokern.errors import Unavailable
 from evokern.evaluation import Reason, Tier
-from evokern.evaluator import protocol
-from evokern.evaluator.runner import REFUSED_TO_LOAD
+from evokern.evaluator.call import protocol
+from evokern.evaluator.call.runner import REFUSED_TO_LOAD
 from evokern.kernel import Kernel
 from evokern.sandbox import Slot, Spawner
 from evokern.task import DType
@@ -48,7 +48,7 @@ def adding(one: str) -> Kernel:
 
 @pytest.fixture(scope="module")
 def spawner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spawner]:
-    modules = ["evokern.evaluator.runner", "evokern_cpu.loader"]
+    modules = ["evokern.evaluator.call.runner", "evokern_cpu.loader"]
     with Spawner.start({"c": modules}, scratch=tmp_path_factory.mktemp("scratch")) as made:
         yield made
 
@@ -62,7 +62,7 @@ def runner_of(spawner: Spawner, artefact: Path, entry: str = "run") -> Slot:
     descriptor = os.open(artefact, os.O_RDONLY)
     try:
         argument = json.dumps({"loader": CpuBackend().loader(), "entry": entry}).encode()
-        slot = spawner.slot("evokern.evaluator.runner:serve", zygote="c", descriptors=[descriptor], argument=argument, limits=Limits())
+        slot = spawner.slot("evokern.evaluator.call.runner:serve", zygote="c", descriptors=[descriptor], argument=argument, limits=Limits())
     finally:
         os.close(descriptor)
     slot.socket.settimeout(SECONDS)

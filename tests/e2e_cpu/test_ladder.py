@@ -10,7 +10,7 @@ import pytest
 
 from evokern import record
 from evokern.evaluation import BASELINE, INCUMBENT, Evaluation, Reason, Verdict
-from evokern.evaluator.held_out import draw
+from evokern.evaluator.reference.held_out import draw
 from evokern.evaluator.session import Session
 from evokern.evaluator.statement import Opening
 from evokern.kernel import Kernel

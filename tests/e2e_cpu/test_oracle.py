@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from evokern.errors import Unavailable, UsageError
-from evokern.evaluator import oracle
-from evokern.evaluator.correctness import judge_output, scale_of
-from evokern.evaluator.oracle import InputSet, Oracle
+from evokern.evaluator.reference import oracle
+from evokern.evaluator.reference.oracle import InputSet, Oracle
+from evokern.evaluator.rule.correctness import judge_output, scale_of
 from evokern.task import DISTRIBUTIONS, DType, Task, load_task
 from evokern.testing.served import served
 

@@ -14,7 +14,7 @@ import pytest
 from evokern_cpu.backend import CpuBackend
 
 from evokern.backend import Limits
-from evokern.evaluator import protocol
+from evokern.evaluator.call import protocol
 from evokern.kernel import Kernel
 from evokern.sandbox import Death, Slot, Spawner, process
 from evokern.sandbox.spawner import SWITCH
@@ -70,7 +70,7 @@ extern "C" int run(DLTensor* const* args, int, void*, size_t, void*) {
 def spawner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spawner]:
     if request.param == "root" and os.geteuid() != 0:
         pytest.skip("needs root")
-    modules = ["evokern.evaluator.runner", "evokern_cpu.loader"]
+    modules = ["evokern.evaluator.call.runner", "evokern_cpu.loader"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SWITCH, request.param)
         made = Spawner.start({"c": modules}, scratch=tmp_path_factory.mktemp("scratch"))
@@ -94,7 +94,7 @@ class Calls:
         descriptor = os.open(artefact, os.O_RDONLY)
         argument = json.dumps({"loader": "evokern_cpu.loader:load", "entry": "run"}).encode()
         self.slot: Slot = spawner.slot(
-            "evokern.evaluator.runner:serve", zygote="c", descriptors=[descriptor], argument=argument, limits=LIMITS
+            "evokern.evaluator.call.runner:serve", zygote="c", descriptors=[descriptor], argument=argument, limits=LIMITS
         )
         os.close(descriptor)
         self.slot.socket.settimeout(SECONDS)

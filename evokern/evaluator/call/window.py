@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evokern.evaluator import protocol
+from evokern.evaluator.call import protocol
 from evokern.task import Argument, DType, Role, Task
 
 Bytes = NDArray[np.uint8]

@@ -10,13 +10,13 @@ import numpy as np
 
 from evokern.errors import Unavailable
 from evokern.evaluation import Reason, Verdict
-from evokern.evaluator import correctness
-from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.contestant import KernelContestant
-from evokern.evaluator.exchange import Exchange, outputs, verify_all, write
-from evokern.evaluator.held_out import HeldOutWorkload
+from evokern.evaluator.call.caller import Caller, Fault
+from evokern.evaluator.call.contestant import KernelContestant
+from evokern.evaluator.call.exchange import Exchange, outputs, verify_all, write
+from evokern.evaluator.reference.held_out import HeldOutWorkload
+from evokern.evaluator.reference.sets import Shelf
+from evokern.evaluator.rule import correctness
 from evokern.evaluator.secrecy import Secret
-from evokern.evaluator.sets import Shelf
 from evokern.task import DType, Task
 
 SETS = 5

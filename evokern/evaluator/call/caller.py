@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from evokern.backend import Limits
 from evokern.evaluation import Reason, Verdict
-from evokern.evaluator import protocol
-from evokern.evaluator.runner import REFUSED_TO_LOAD
-from evokern.evaluator.window import Frame, Placed
+from evokern.evaluator.call import protocol
+from evokern.evaluator.call.runner import REFUSED_TO_LOAD
+from evokern.evaluator.call.window import Frame, Placed
 from evokern.sandbox.slot import Slot
 from evokern.sandbox.spawner import Spawner
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from evokern.evaluator.oracle import InputSet, Oracle
+from evokern.evaluator.reference.oracle import InputSet, Oracle
 from evokern.evaluator.secrecy import Secret
 from evokern.task import Task, Workload
 

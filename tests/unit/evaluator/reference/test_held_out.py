@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokern.errors import UsageError
-from evokern.evaluator.held_out import TILE, HeldOutWorkload, draw
+from evokern.evaluator.reference.held_out import TILE, HeldOutWorkload, draw
 from evokern.task import HeldOutSpace, Task, Workload, load_task
 
-CORE = Path(__file__).parents[3] / "benchmarks" / "tasks" / "core"
+CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
 NAMES = ("softmax", "rmsnorm", "cross_entropy", "bias_gelu")
 KEYS = st.binary(min_size=32, max_size=32)
 

@@ -18,11 +18,11 @@ import numpy as np
 
 from evokern.errors import Unavailable
 from evokern.evaluation import Clock, Measurement, Ratio, Reason, Sample, Verdict
-from evokern.evaluator.caller import Call, Caller, Fault
-from evokern.evaluator.contestant import CANDIDATE, Contestant, entered
-from evokern.evaluator.exchange import verify_tiles, write
+from evokern.evaluator.call.caller import Call, Caller, Fault
+from evokern.evaluator.call.contestant import CANDIDATE, Contestant, entered
+from evokern.evaluator.call.exchange import verify_tiles, write
+from evokern.evaluator.reference.sets import Shelf
 from evokern.evaluator.secrecy import Secret
-from evokern.evaluator.sets import Shelf
 from evokern.statistics import paired_ratio
 from evokern.task import Task, Workload
 

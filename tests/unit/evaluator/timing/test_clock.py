@@ -5,7 +5,7 @@ import math
 import pytest
 
 from evokern.evaluation import Sample
-from evokern.evaluator.clock import CHARGED, JudgedClock, Series, measurement, merged
+from evokern.evaluator.timing.clock import CHARGED, JudgedClock, Series, measurement, merged
 from evokern.task import Workload
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from evokern.backend import Limits
 from evokern.evaluation import Reason, Verdict
-from evokern.evaluator import runner
-from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.window import Frame
+from evokern.evaluator.call import runner
+from evokern.evaluator.call.caller import Caller, Fault
+from evokern.evaluator.call.window import Frame
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload
 

@@ -1,6 +1,6 @@
 """Baselines: PyTorch itself as an opponent that is called like any kernel (EVALUATOR section 4, Baselines).
 
-`serve` speaks the judge's records (`evokern.evaluator.protocol`): BIND, SIZE and GO are answered as a runner answers them.
+`serve` speaks the judge's records (`evokern.evaluator.call.protocol`): BIND, SIZE and GO are answered as a runner answers them.
 Beside these it takes requests in JSON, each on the values of one GO record: "prepare" compiles for its shapes and warms up,
 "values" hands the outputs out. A GO whose shapes were not prepared is refused, so a compilation can never land in a timed
 call. Inputs are views on the windows; outputs are made by PyTorch on memory that is mapped already, and are dropped: their
@@ -24,19 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evokern.errors import EvokernError, Unavailable
-from evokern.evaluator import protocol
-from evokern.evaluator.mapped import ENVIRONMENT, keep_memory_mapped
-from evokern.evaluator.oracle import MAX_DATAGRAM, load_reference
-from evokern.evaluator.runner import map_windows
+from evokern.evaluator.call import protocol
+from evokern.evaluator.call.mapped import ENVIRONMENT, keep_memory_mapped
+from evokern.evaluator.call.runner import map_windows
+from evokern.evaluator.reference.oracle import MAX_DATAGRAM, load_reference
 from evokern.task import DType, Role, Task
 
 if TYPE_CHECKING:
     import torch
 
-ENTRY = "evokern.evaluator.baseline:serve"
+ENTRY = "evokern.evaluator.reference.baseline:serve"
 """What a slot runs."""
 
-MODULES = ("torch", "evokern.evaluator.baseline")
+MODULES = ("torch", "evokern.evaluator.reference.baseline")
 """What its zygote imports."""
 
 VARIANTS: dict[str, dict[str, Any] | None] = {

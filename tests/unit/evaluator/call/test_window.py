@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evokern.evaluator.window import Frame, Placed, canary_broken, fill, is_unmistakable, sentinel_left, sentinel_word, words
+from evokern.evaluator.call.window import Frame, Placed, canary_broken, fill, is_unmistakable, sentinel_left, sentinel_word, words
 from evokern.task import DType, load_task
 
-CORE = Path(__file__).parents[3] / "benchmarks" / "tasks" / "core"
+CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from evokern.evaluation import Reason
-from evokern.evaluator.correctness import (
+from evokern.evaluator.rule.correctness import (
     Finding,
     RowErrors,
     Scale,

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from evokern.evaluator.protocol import (
+from evokern.evaluator.call.protocol import (
     Bind,
     Done,
     Go,

@@ -1,7 +1,7 @@
 """The runner: the only process that holds a candidate's code.
 
 It is forked from a zygote into a slot, holds nothing but its windows, its socket and the artefact, and answers the judge's
-records (`evokern.evaluator.protocol`). Everything it says is a claim. It imports as little as it can: whatever is in this
+records (`evokern.evaluator.call.protocol`). Everything it says is a claim. It imports as little as it can: whatever is in this
 process can be read by the candidate.
 """
 
@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from evokern.evaluator import protocol
+from evokern.evaluator.call import protocol
 
-ENTRY = "evokern.evaluator.runner:serve"
+ENTRY = "evokern.evaluator.call.runner:serve"
 """What a slot runs."""
 
 REFUSED_TO_LOAD = 120

@@ -27,17 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evokern.errors import Unavailable, UsageError
-from evokern.evaluator.correctness import Floats, RowErrors, Scale, row_errors, scale_of
-from evokern.evaluator.mapped import keep_memory_mapped
+from evokern.evaluator.call.mapped import keep_memory_mapped
+from evokern.evaluator.rule.correctness import Floats, RowErrors, Scale, row_errors, scale_of
 from evokern.task import RUN_DTYPE, DType, Role, Task, evaluate_expression
 
 if TYPE_CHECKING:
     import torch
 
-ENTRY = "evokern.evaluator.oracle:serve"
+ENTRY = "evokern.evaluator.reference.oracle:serve"
 """What a slot runs."""
 
-MODULES = ("torch", "evokern.evaluator.oracle")
+MODULES = ("torch", "evokern.evaluator.reference.oracle")
 """What its zygote imports."""
 
 MAX_DATAGRAM = 1 << 16

@@ -13,11 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evokern.evaluation import Reason, Verdict
-from evokern.evaluator import correctness
-from evokern.evaluator.caller import Caller, Fault
-from evokern.evaluator.contestant import Axes
-from evokern.evaluator.oracle import InputSet
-from evokern.evaluator.window import Bytes, Placed, canary_broken, fill, is_unmistakable, is_written, sentinel_left, sentinel_word, words
+from evokern.evaluator.call.caller import Caller, Fault
+from evokern.evaluator.call.contestant import Axes
+from evokern.evaluator.call.window import (
+    Bytes,
+    Placed,
+    canary_broken,
+    fill,
+    is_unmistakable,
+    is_written,
+    sentinel_left,
+    sentinel_word,
+    words,
+)
+from evokern.evaluator.reference.oracle import InputSet
+from evokern.evaluator.rule import correctness
 from evokern.task import DType, Role, Task
 
 TILE_ROWS = 32

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evokern.evaluator.correctness import FLOAT32_ROUNDOFF, Finding, as_float, judge_output, judge_repeat
-from evokern.evaluator.oracle import InputSet, Oracle
+from evokern.evaluator.reference.oracle import InputSet, Oracle
+from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Finding, as_float, judge_output, judge_repeat
 from evokern.task import Argument, DType, Role, Task
 
 ROWS = 64

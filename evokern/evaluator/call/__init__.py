@@ -1,0 +1,1 @@
+"""One runner and one call: shared memory, records, inputs in, verified outputs out."""
