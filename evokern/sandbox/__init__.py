@@ -16,9 +16,12 @@ Why a zygote and not an exec: importing takes longer than everything else togeth
 file of Python afterwards. Why PID 1 of a PID namespace: its death is the one kill that no double fork escapes. Why a
 cgroup where there is one: limits, clock and freezer then cover the whole tree and not one process.
 
+What a slot is for is its `policy`: a kernel sees libraries and nothing else, writes no file, has no /proc, and is left only system
+calls that neither read nor move what all processes of the machine share (`calls`); builders and PyTorch get more. Two walls each:
+what is not seen (`filesystem`) is also not allowed (`landlock`), and what is not allowed is not asked for (`seccomp`).
+
 What holds is tried at start (`canaries`), and the tier is what held: `isolated` as root with a user id of its own,
 `sandboxed` through a user namespace, `unsandboxed` where neither is allowed. `EVOKERN_SANDBOX` (root, user, off) forces one.
-Not here yet: landlock, and seccomp beyond the refusal of child processes; their place is `zygote.confine`.
 """
 
 from __future__ import annotations
@@ -28,16 +31,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from evokern.sandbox.canaries import Canary
     from evokern.sandbox.limits import Completed, Limits
+    from evokern.sandbox.policy import Policy
     from evokern.sandbox.slot import Death, Slot
     from evokern.sandbox.spawner import SlotError, Spawner
 
-__all__ = ["Canary", "Completed", "Death", "Limits", "Slot", "SlotError", "Spawner"]
+__all__ = ["Canary", "Completed", "Death", "Limits", "Policy", "Slot", "SlotError", "Spawner"]
 
 _HOMES = {
     "Canary": "canaries",
     "Completed": "limits",
     "Death": "slot",
     "Limits": "limits",
+    "Policy": "policy",
     "Slot": "slot",
     "SlotError": "spawner",
     "Spawner": "spawner",

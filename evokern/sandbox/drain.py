@@ -7,6 +7,8 @@ import selectors
 import threading
 from collections.abc import Callable
 
+from evokern import printable
+
 KEPT_BYTES = 64 << 10
 """Printed bytes that are kept; the rest is counted and dropped."""
 
@@ -25,8 +27,8 @@ class Stream:
         self._ended = threading.Event()
 
     def text(self) -> str:
-        """What was printed so far, capped."""
-        return bytes(self._kept).decode("utf-8", "replace")
+        """What was printed so far, capped, and cleaned for whoever reads it."""
+        return printable.block(bytes(self._kept).decode("utf-8", "replace"))
 
     def wait(self, seconds: float) -> None:
         """Wait until every writer is gone, so that `text` is whole."""

@@ -1,7 +1,7 @@
-"""The file system of a slot: toolchain and what it was given, read-only; a sized /tmp; its own /proc; a minimal /dev.
+"""The file system of a slot: what its policy shows of the machine and what it was given, read-only, and a minimal /dev.
 
-Built by the slot's init in its own mount namespace and entered with pivot_root, so that a path outside is not forbidden
-but absent. That is also what makes `#include` or `.incbin` of a file outside fail.
+Some have a sized /tmp and a /proc of their own too. Built by the slot's init in its own mount namespace and entered with
+pivot_root, so that a path outside is not forbidden but absent. That is also what makes `#include` or `.incbin` of a file outside fail.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from evokern.sandbox import linux
+from evokern.sandbox.landlock import Right
+from evokern.sandbox.policy import View
 
-TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
-"""What every slot sees of the machine, where it exists."""
+GIVEN = "/dev/fd"
+"""Where a file that a slot was given can be opened by its descriptor's number, with a /proc or without."""
 
-_DEVICES = ("null", "zero", "full", "random", "urandom")
 _OLD = "/.outside"
+_ROOT_BYTES = 1 << 20
+_COPY_BYTES = 1 << 24
 _READ_ONLY = linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -37,11 +41,13 @@ class Bind:
     writable: bool = False
 
 
-def enter(binds: Iterable[Bind], *, scratch_bytes: int, uid: int) -> None:
+def enter(view: View, binds: Sequence[Bind], given: Mapping[int, int], *, scratch_bytes: int, uid: int) -> None:
     """Build the slot's file system and make it the root. For a process in a mount namespace of its own.
 
     Args:
-        binds: Paths beside the toolchain.
+        view: What its policy shows.
+        binds: Paths beside that.
+        given: Open files by the number that they will have; copied where the view says so.
         scratch_bytes: Size of /tmp.
         uid: Owner of /tmp.
 
@@ -50,34 +56,57 @@ def enter(binds: Iterable[Bind], *, scratch_bytes: int, uid: int) -> None:
     """
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     # The new root is mounted over /tmp only for a moment: after the pivot the old /tmp is whole again below the old root.
-    linux.mount("slot", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=1m,mode=755")
+    copied = sum(os.fstat(file).st_size for file in given.values()) if view.copies else 0
+    linux.mount("slot", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={_ROOT_BYTES + 2 * copied},mode=755")
     os.mkdir("/tmp" + _OLD, 0o700)
     linux.pivot_root("/tmp", "/tmp" + _OLD)
     os.chdir("/")
-    for path in TOOLCHAIN:
-        _show_toolchain(path)
-    _make_dev()
-    os.mkdir("/proc")
-    linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
-    os.mkdir("/tmp")
-    linux.mount("scratch", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={scratch_bytes},mode=700,uid={uid},gid={uid}")
+    for path in view.toolchain:
+        _show_toolchain(path, view)
+    _make_dev(view, given)
+    if view.proc:
+        os.mkdir("/proc")
+        linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+    if view.scratch:
+        os.mkdir("/tmp")
+        linux.mount("scratch", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={scratch_bytes},mode=700,uid={uid},gid={uid}")
     for bind in binds:
-        _show(bind)
+        _show(bind, view)
     linux.unmount(_OLD)
     os.rmdir(_OLD)
     _restrict("/", _READ_ONLY, below=False)
 
 
-def _show_toolchain(path: str) -> None:
+def rights(view: View, binds: Sequence[Bind]) -> dict[str, int]:
+    """What may be done with each path of a slot's file system, as numbers of `landlock.Right`, for `landlock.restrict`."""
+    return {**_rights_of(view), **{bind.target: int(Right.ALL if bind.writable else Right.LOOK) for bind in binds}}
+
+
+@lru_cache
+def _rights_of(view: View) -> dict[str, int]:
+    # Asked once in the zygote, where the toolchain lies at the same places: a slot need not follow links to the same folder.
+    read = int(Right.LOAD if view.copies else Right.LOOK)
+    toolchain = {os.path.realpath(path) for path in view.toolchain if os.path.exists(path)}
+    allowed = dict.fromkeys(sorted(toolchain), read) | {GIVEN: read}
+    allowed |= {f"/dev/{name}": int(Right.READ_FILE | Right.WRITE_FILE) for name in view.devices}
+    if view.scratch:
+        allowed |= {"/": int(Right.READ_DIR), "/tmp": int(Right.ALL)}
+    if view.proc:
+        allowed["/proc"] = int(Right.LOOK | Right.WRITE_FILE)
+    return allowed
+
+
+def _show_toolchain(path: str, view: View) -> None:
     outside = _OLD + path
     if os.path.islink(outside):
+        _make_place(os.path.dirname(path), is_folder=True)
         os.symlink(os.readlink(outside), path)
     elif os.path.exists(outside):
-        _show(Bind(path, path))
+        _show(Bind(path, path), view)
 
 
-def _show(bind: Bind) -> None:
-    if os.path.exists(bind.target) and any(bind.target.startswith(path + "/") for path in TOOLCHAIN):
+def _show(bind: Bind, view: View) -> None:
+    if os.path.exists(bind.target) and any(bind.target.startswith(path + "/") for path in view.toolchain):
         return  # below a folder that is seen already
     outside = _OLD + bind.source
     _make_place(bind.target, is_folder=stat.S_ISDIR(os.stat(outside).st_mode))
@@ -91,14 +120,29 @@ def _make_place(target: str, *, is_folder: bool) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
-def _make_dev() -> None:
+def _make_dev(view: View, given: Mapping[int, int]) -> None:
     os.mkdir("/dev")
-    for name in _DEVICES:
+    for name in view.devices:
         _make_place(f"/dev/{name}", is_folder=False)
         linux.mount(f"{_OLD}/dev/{name}", f"/dev/{name}", flags=linux.MS_BIND)
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        os.symlink(f"/proc/self/fd/{number}", f"/dev/{name}")
-    os.symlink("/proc/self/fd", "/dev/fd")
+    if view.proc:
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            os.symlink(f"/proc/self/fd/{number}", f"/dev/{name}")
+        os.symlink("/proc/self/fd", GIVEN)
+    elif view.copies:
+        os.mkdir(GIVEN)
+        for number, file in given.items():
+            _copy(file, f"{GIVEN}/{number}")
+
+
+def _copy(file: int, target: str) -> None:
+    size, at = os.fstat(file).st_size, 0
+    copy = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o555)
+    try:
+        while at < size and (sent := os.sendfile(copy, file, at, min(size - at, _COPY_BYTES))):
+            at += sent
+    finally:
+        os.close(copy)
 
 
 def _restrict(target: str, flags: int, *, below: bool) -> None:

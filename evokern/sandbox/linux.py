@@ -6,6 +6,7 @@ Constants are those of the kernel's own headers (include/uapi/linux/{sched,mount
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 CLONE_NEWNS = 0x00020000
@@ -44,6 +45,7 @@ _NUMBERS = {
     "aarch64": {"pivot_root": 41, "capset": 91, "keyctl": 219},
 }
 _MOUNT_SETATTR = 442
+_MOUNT_ATTR_NOATIME, _MOUNT_ATTR_ATIME = 0x10, 0x70
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -60,6 +62,21 @@ def _checked(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
+
+
+def syscall(what: str, number: int, *arguments: object) -> int:
+    """A system call by its number.
+
+    Args:
+        what: Its name, for the error.
+        number: On this machine.
+        arguments: Numbers, or what ctypes passes as a pointer.
+
+    Raises:
+        OSError: As the call says.
+    """
+    passed = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _checked(_libc.syscall(ctypes.c_long(number), *passed), what)
 
 
 def unshare(flags: int) -> None:
@@ -86,7 +103,7 @@ def unmount(target: str) -> None:
 
 
 def restrict_mount(target: str, flags: int, *, below: bool) -> None:
-    """Add MS_RDONLY, MS_NOSUID, MS_NODEV or MS_NOEXEC to a mount.
+    """Add MS_RDONLY, MS_NOSUID, MS_NODEV or MS_NOEXEC to a mount, and let reading leave no time of access where that may be set.
 
     Args:
         target: Mount point.
@@ -96,11 +113,19 @@ def restrict_mount(target: str, flags: int, *, below: bool) -> None:
     Raises:
         OSError: As the call says; before Linux 5.12 there is no such call.
     """
-    attributes = _MountAttributes(attr_set=flags)
+    try:
+        _set_mount_attributes(target, _MountAttributes(attr_set=flags | _MOUNT_ATTR_NOATIME, attr_clr=_MOUNT_ATTR_ATIME), below=below)
+    except OSError as error:
+        if error.errno != errno.EPERM:
+            raise
+        # Below a user namespace, how times of access are kept stays as it was outside.
+        _set_mount_attributes(target, _MountAttributes(attr_set=flags), below=below)
+
+
+def _set_mount_attributes(target: str, attributes: _MountAttributes, *, below: bool) -> None:
     at = ctypes.c_char_p(target.encode())
-    size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    result = _libc.syscall(ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, at, _AT_RECURSIVE if below else 0, ctypes.byref(attributes), size)
-    _checked(result, f"mount_setattr {target}")
+    size = ctypes.sizeof(attributes)
+    syscall(f"mount_setattr {target}", _MOUNT_SETATTR, _AT_FDCWD, at, _AT_RECURSIVE if below else 0, ctypes.byref(attributes), size)
 
 
 def pivot_root(new_root: str, put_old: str) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import base64
+import fcntl
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from evokern.sandbox.filesystem import Bind
 from evokern.sandbox.limits import Limits
+from evokern.sandbox.policy import Policy
+
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Means(StrEnum):
@@ -32,12 +38,13 @@ class Order:
     Attributes:
         entry: `module:function`, called as function(socket, descriptors, argument).
         argument: For the entry.
+        policy: What it is for.
         means: How it is walled off.
         uid: User id to take; None to keep the one it has.
         limits: What it may use.
         binds: What it sees beside the toolchain.
         environment: Added to the zygote's literal one.
-        folder: Working folder; "/tmp" is the slot's own except where it is a plain process.
+        folder: Working folder of a plain process; that of any other is its own /tmp, or / where it has none.
         groups: cgroup.procs files to join.
         limits_memory: Whether one of the groups limits memory, so that no address-space limit is needed.
         limits_processes: Whether the process limit can be set by rlimit without counting processes outside the slot.
@@ -46,6 +53,7 @@ class Order:
 
     entry: str
     argument: bytes
+    policy: Policy
     means: Means
     uid: int | None
     limits: Limits
@@ -71,6 +79,7 @@ class Order:
         limits = fields.pop("limits")
         return cls(
             argument=base64.b64decode(fields.pop("argument")),
+            policy=Policy(fields.pop("policy")),
             means=Means(fields.pop("means")),
             limits=Limits(**{**limits, "cpus": tuple(limits["cpus"])}),
             binds=tuple(Bind(**bind) for bind in fields.pop("binds")),
@@ -80,12 +89,30 @@ class Order:
 
 
 def memory_file(content: bytes) -> int:
-    """A new memfd with this content; the caller closes it."""
-    descriptor = os.memfd_create("evokern", os.MFD_CLOEXEC)
+    """A new memfd with this content, sealed against any change; the caller closes it."""
+    descriptor = os.memfd_create("evokern", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     return descriptor
+
+
+def sealed_copy(file: Path, digest: str) -> int:
+    """A sealed memfd with a file's content, so that what was hashed is what is used; the caller closes it.
+
+    Args:
+        file: To be copied.
+        digest: sha256 that its content must have, hex; empty for any.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: Its content is another.
+    """
+    content = file.read_bytes()
+    if digest and hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{file.name} is not what was stored")
+    return memory_file(content)
 
 
 def read_all(descriptor: int, most: int | None = None) -> bytes:

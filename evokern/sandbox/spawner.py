@@ -25,6 +25,7 @@ from evokern.sandbox.drain import Drain
 from evokern.sandbox.filesystem import Bind
 from evokern.sandbox.limits import Completed, Limits
 from evokern.sandbox.order import Means, Order, memory_file, read_all
+from evokern.sandbox.policy import Policy
 from evokern.sandbox.service import ENVIRONMENT, FORKS, Settings
 from evokern.sandbox.slot import Death, Slot
 from evokern.sandbox.zygote import MAX_DESCRIPTORS
@@ -41,6 +42,7 @@ _START_SECONDS = 120.0
 _DESCRIPTOR = struct.Struct("i")
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user and group id
 
+_BLUR = 256
 _UIDS = 4096
 _FIRST_UID = 1 << 30
 
@@ -68,8 +70,8 @@ class Spawner:
         self._hierarchy = cgroup.find()
         self._first_uid = _unused_uids()
         self._renew_after = renew_after
-        self._uids = itertools.cycle(range(_UIDS))
-        self._numbers = itertools.count()
+        self._free_uids: list[int] = []
+        self._taken_uids: set[int | None] = set()
         self._lock = threading.Lock()
         self._slots: set[Slot] = set()
         self._closed = False
@@ -114,6 +116,7 @@ class Spawner:
         descriptors: Sequence[int],
         argument: bytes,
         limits: Limits,
+        policy: Policy = Policy.KERNEL,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
@@ -127,6 +130,7 @@ class Spawner:
             descriptors: Open files that it receives, besides its socket.
             argument: For the entry.
             limits: What it may use.
+            policy: What it is for; the strictest where nothing is said.
             readable: Files or folders that it sees, read-only, at their own paths, beside the toolchain.
             writable: The same, with writing.
             environment: Added to the literal environment of all slots.
@@ -140,7 +144,7 @@ class Spawner:
             ValueError: No such zygote, or too many descriptors.
         """
         binds = [*_binds(readable, writable=False), *_binds(writable, writable=True)]
-        return self._slot(entry, zygote, descriptors, argument, limits, binds, environment or {}, timed=timed)
+        return self._slot(entry, zygote, descriptors, argument, limits, policy, binds, environment or {}, timed=timed)
 
     def run(
         self, argv: Sequence[str], *, files: Mapping[str, bytes], want: Sequence[str], limits: Limits, readable: Sequence[Path] = ()
@@ -169,6 +173,7 @@ class Spawner:
                 descriptors=[given],
                 argument=argument,
                 limits=limits,
+                policy=Policy.BUILD,
                 readable=readable,
             )
         finally:
@@ -182,6 +187,9 @@ class Spawner:
             timed_out = True
         finally:
             death = slot.kill()
+        if death.processes_left:
+            _close(found)
+            raise SlotError(f"{death.processes_left} processes of a slot outlive it", mend="Restart the machine if they stay")
         return _completed(death, answer, found, seconds=time.monotonic() - start, timed_out=timed_out, most=limits.scratch_bytes)
 
     def processes(self) -> set[int]:
@@ -271,8 +279,8 @@ class Spawner:
         self._hierarchy.close()
         self._hierarchy = None
 
-    def _canary_slot(self, entry: str, argument: bytes, limits: Limits) -> Slot:
-        return self._slot(entry, COMMAND_ZYGOTE, [], argument, limits, [], {})
+    def _canary_slot(self, entry: str, argument: bytes, limits: Limits, policy: Policy) -> Slot:
+        return self._slot(entry, COMMAND_ZYGOTE, [], argument, limits, policy, [], {})
 
     def _slot(
         self,
@@ -281,6 +289,7 @@ class Spawner:
         descriptors: Sequence[int],
         argument: bytes,
         limits: Limits,
+        policy: Policy,
         binds: Sequence[Bind],
         environment: Mapping[str, str],
         *,
@@ -290,12 +299,13 @@ class Spawner:
             raise ValueError(f"no zygote {zygote!r}; there are {', '.join(sorted(self._names))}")
         if len(descriptors) > MAX_DESCRIPTORS - 4:
             raise ValueError(f"{len(descriptors)} descriptors; a slot takes {MAX_DESCRIPTORS - 4}")
-        uid = self._first_uid + next(self._uids) if self._means is Means.ROOT else None
         group = self._new_group(limits)
+        uid = self._take_uid() if self._means is Means.ROOT else None
         folder = tempfile.mkdtemp(prefix="slot-", dir=self._scratch) if self._means is Means.OFF else "/tmp"
         order = Order(
             entry=entry,
             argument=argument,
+            policy=policy,
             means=self._means,
             uid=uid,
             limits=limits,
@@ -313,8 +323,20 @@ class Spawner:
             if group is not None:
                 group.kill()
                 group.remove()
-            self._remove_folder(order)
+            self._give_back(order)
             raise
+
+    def _take_uid(self) -> int | None:
+        """A user id that no slot has, None where there is no range; in secret order, for a count would tell one slot of the others."""
+        if not self._first_uid:
+            return None
+        with self._lock:
+            if not self._free_uids:
+                self._free_uids = [uid for uid in range(self._first_uid, self._first_uid + _UIDS) if uid not in self._taken_uids]
+                secrets.SystemRandom().shuffle(self._free_uids)
+            uid = self._free_uids.pop()
+            self._taken_uids.add(uid)
+        return uid
 
     def _wants_process_rlimit(self, group: cgroup.Group | None) -> bool:
         # The rlimit refuses a fork without leaving a trace of it, so it serves only where no cgroup does, and only where it
@@ -328,11 +350,13 @@ class Spawner:
         if self._hierarchy is None or (self._means is not Means.ROOT and os.geteuid() == 0):
             return None
         try:
-            return self._hierarchy.group(f"slot-{next(self._numbers)}", limits)
+            # No count: its runner has the name in memory.
+            return self._hierarchy.group(f"slot-{secrets.token_hex(8)}", limits)
         except OSError as error:
             raise SlotError(f"no cgroup for a slot: {error}") from error
 
     def _ask(self, order: Order, zygote: str, descriptors: Sequence[int], group: cgroup.Group | None) -> Slot:
+        _blur_inode_numbers()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reply, answer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reply.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -345,8 +369,7 @@ class Spawner:
                 init, runner = self._introduced(reply, received)
         except BaseException:
             ours.close()
-            for descriptor in (output, *received):
-                os.close(descriptor)
+            _close((output, *received))
             raise
         finally:
             os.close(printed)
@@ -402,13 +425,22 @@ class Spawner:
         return init, runner
 
     def _forget(self, slot: Slot, order: Order) -> None:
-        self._remove_folder(order)
+        self._give_back(order)
         with self._lock:
             self._slots.discard(slot)
 
-    def _remove_folder(self, order: Order) -> None:
+    def _give_back(self, order: Order) -> None:
         if order.means is Means.OFF:
             shutil.rmtree(order.folder, ignore_errors=True)
+        with self._lock:
+            self._taken_uids.discard(order.uid)
+
+
+def _blur_inode_numbers() -> None:
+    # Pipes, sockets and memfds are numbered by one count of the machine. A slot cannot move it, and cannot ask for the numbers of
+    # what it was started with; those of windows that come later would tell how many slots there were since another one looked.
+    for _ in range(secrets.randbelow(_BLUR)):
+        os.close(os.memfd_create("blur"))
 
 
 def _receive(reply: socket.socket) -> tuple[bytes, list[int], int]:
@@ -458,11 +490,10 @@ def _counts_per_namespace() -> bool:
 
 def _tier(means: Means, found: Iterable[Canary]) -> Tier:
     held = {canary.name for canary in found if canary.held}
-    walls = {canaries.NETWORK, canaries.HOME, canaries.PROCESSES, canaries.KILL}
+    walls = {canaries.NETWORK, canaries.HOME, canaries.PROCESSES, canaries.KILL, canaries.FILES}
     if means is Means.OFF or not walls <= held:
         return Tier.UNSANDBOXED
-    whole = walls | {canaries.IDENTITY, canaries.FORKS, canaries.MEMORY, canaries.FREEZER, canaries.CLOCK}
-    return Tier.ISOLATED if whole <= held else Tier.SANDBOXED
+    return Tier.ISOLATED if set(canaries.FIXES) - {canaries.NAMESPACES} <= held else Tier.SANDBOXED
 
 
 def _binds(paths: Iterable[Path], *, writable: bool) -> list[Bind]:
@@ -480,13 +511,27 @@ def _completed(death: Death, answer: bytes, found: Sequence[int], *, seconds: fl
     status, files = death.status, dict[str, bytes]()
     try:
         if answer and found:
-            told = json.loads(answer)
-            status = told["status"]
-            content, at = read_all(found[0], most), 0
-            for name, size in told["files"]:
-                files[name] = content[at : at + size]
-                at += size
+            status, files = _told(answer, read_all(found[0], most))
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        pass  # nonsense is as good as no answer
     finally:
-        for descriptor in found:
-            os.close(descriptor)
+        _close(found)
     return Completed(status, death.output, seconds, timed_out, death.out_of_memory, files)
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _told(answer: bytes, content: bytes) -> tuple[int, dict[str, bytes]]:
+    """Status and files that a command left.
+
+    Raises:
+        ValueError, TypeError, KeyError, RecursionError, OverflowError: The answer is not of the form that the slot's own part writes.
+    """
+    told, files, at = json.loads(answer), dict[str, bytes](), 0
+    for name, size in told["files"]:
+        files[str(name)] = content[at : at + int(size)]
+        at += int(size)
+    return int(told["status"]), files

@@ -9,6 +9,8 @@ from __future__ import annotations
 import array  # noqa: F401  socket.recv_fds imports it when called
 import codecs
 import contextlib
+import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -24,9 +26,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from evokern.sandbox import filesystem, linux, seccomp
+from evokern.sandbox import calls, filesystem, landlock, linux, seccomp
 from evokern.sandbox.limits import Limits
 from evokern.sandbox.order import Means, Order
+from evokern.sandbox.policy import VIEWS, Policy
 
 READY = b"ready"
 STATUS = struct.Struct("<i")
@@ -38,6 +41,16 @@ MAX_DESCRIPTORS = 250
 _SCORE_WHEN_MEMORY_IS_SHORT = "500"
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 _NOBODY = 65534
+_NONE_OF = (resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO)
+_SOCKET = 3  # of every runner, its given files follow: numbers are the same in every slot
+_ABOVE_ALL = 256  # where descriptors wait while they are given their numbers
+# What kernels are linked with, so that a slot finds it in memory; those that are not here are left out. No OpenMP: it reads its
+# environment when it is loaded, and that is the slot's.
+_LIBRARIES = ("libstdc++.so.6", "libm.so.6", "libmvec.so.1", "libgcc_s.so.1", "libatomic.so.1")
+_RUNNER = 2  # process id of a runner in its namespace, after init
+_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+_SIGNALS_OF_LIBC = (32, 33)
+_SIGNAL_ACTION_BYTES, _SIGNAL_SET_BYTES = 32, 8
 _CODECS = ("ascii", "latin-1", "idna")  # looked up by name, hence imported, when first used
 
 
@@ -50,12 +63,14 @@ def main(descriptor: int, parent: int, modules: Sequence[str]) -> None:
         modules: Modules to import.
     """
     _die_with(parent)
+    _reset_signals()
     sock = socket.socket(fileno=descriptor)
     try:
         for module in modules:
             importlib.import_module(module)
         for codec in _CODECS:
             codecs.lookup(codec)
+        _make_ready()
     except BaseException:
         sock.send(traceback.format_exc().encode()[-8000:])
         return
@@ -70,6 +85,30 @@ def main(descriptor: int, parent: int, modules: Sequence[str]) -> None:
         _fork_slot(sock, descriptors)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, 0)  # with SIGCHLD ignored this returns when the last slot has ended
+
+
+def _make_ready() -> None:
+    """Have in memory what every slot needs: libraries, and what the walls are made of."""
+    for library in _LIBRARIES:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(library)
+    seccomp.available()
+    for policy, view in VIEWS.items():
+        filesystem.rights(view, [])
+        for given in (0, 1):
+            with contextlib.suppress(OSError):
+                seccomp.code_for(policy, _SOCKET + 1 + given, _RUNNER, False)
+
+
+def _reset_signals() -> None:
+    """Neither block nor ignore what the judge's parents may have left so, the two signals that the C library keeps to itself included."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.valid_signals() - _IGNORED_BY_PYTHON:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    default = ctypes.create_string_buffer(_SIGNAL_ACTION_BYTES)
+    for own in _SIGNALS_OF_LIBC:
+        linux.syscall("rt_sigaction", calls.number("rt_sigaction"), own, default, None, _SIGNAL_SET_BYTES)
 
 
 def _fork_slot(sock: socket.socket, descriptors: Sequence[int]) -> None:
@@ -113,6 +152,8 @@ class _Slot:
         self.zygote = zygote
         self.joins: list[int] = []
         self.order, self.reply, self.sock, self.output, self.given = order, reply, sock, output, given
+        self.view = VIEWS[order.policy]
+        self.mapped_bytes = 0
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
@@ -173,6 +214,7 @@ class _Slot:
             _write("/proc/self/oom_score_adj", _SCORE_WHEN_MEMORY_IS_SHORT)
         with contextlib.suppress(OSError):
             linux.join_new_keyring()
+        self.mapped_bytes = _mapped_bytes()  # there may be no /proc later
         # Joined by the runner, which cannot see these files any more; opened by root, they let it. Init stays outside: a freeze
         # then wakes nothing but what is a candidate's, and lack of memory does not choose init.
         self.joins = [os.open(group, os.O_WRONLY | os.O_CLOEXEC) for group in order.groups]
@@ -180,7 +222,9 @@ class _Slot:
         if order.means is not Means.OFF:
             linux.unshare(_NAMESPACES)
             linux.set_hostname("slot")
-            filesystem.enter(order.binds, scratch_bytes=order.limits.scratch_bytes, uid=os.getuid() if order.uid is None else order.uid)
+            uid = os.getuid() if order.uid is None else order.uid
+            given = dict(enumerate(self.given, _SOCKET + 1))
+            filesystem.enter(self.view, order.binds, given, scratch_bytes=order.limits.scratch_bytes, uid=uid)
             linux.drop_bounding_set()
         if order.uid is not None:
             os.setgroups([])
@@ -197,19 +241,30 @@ class _Slot:
             os.write(group, b"0")
         if self.order.means is Means.OFF:
             _die_with(os.getppid())
-        os.chdir(self.order.folder)
+        os.umask(0o022)
         if self.order.means is Means.OFF:
+            os.chdir(self.order.folder)
             os.environ.update(HOME=self.order.folder, TMPDIR=self.order.folder)
+        elif self.view.scratch:
+            os.chdir("/tmp")
         os.environ.update(self.order.environment)
-        null = os.open("/dev/null", os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(self.output, 1)
-        os.dup2(self.output, 2)
-        _close_all_but({0, 1, 2, self.sock.fileno(), self.reply.fileno(), *self.given})
-        _limit(self.order)
-        confine(self.order)
+        self._take_descriptors()
+        _limit(self.order, self.view.descriptors, self.mapped_bytes)
+        confine(self.order, self.given)
         self.reply.send(json.dumps({"ready": True}).encode())
         self.reply.close()
+
+    def _take_descriptors(self) -> None:
+        """Hold the standard streams, the socket, what was given and the way to reply, each at its number, and nothing else."""
+        null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        held = [null, self.output, self.output, self.sock.detach(), *self.given, self.reply.detach()]
+        waiting = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE_ALL) for descriptor in held]
+        for number, descriptor in enumerate(waiting):
+            os.dup2(descriptor, number, inheritable=number < _SOCKET)
+        os.closerange(len(held), os.sysconf("SC_OPEN_MAX"))
+        self.sock = socket.socket(fileno=_SOCKET)
+        self.given = list(range(_SOCKET + 1, len(held) - 1))
+        self.reply = socket.socket(fileno=len(held) - 1)
 
     def _run(self) -> None:
         module, function = self.order.entry.split(":")
@@ -222,10 +277,16 @@ class _Slot:
             sys.stderr.flush()
 
 
-def confine(order: Order) -> None:
-    """Last step before candidate code, in the runner: what it may not ask the kernel for. Landlock goes here once it comes."""
-    if order.one_process:
-        seccomp.refuse_processes()
+def confine(order: Order, given: Sequence[int]) -> None:
+    """Last step before candidate code, in the runner: which paths and which system calls are left.
+
+    Raises:
+        OSError: This kernel has no seccomp, and the slot has to have one process.
+    """
+    if order.means is not Means.OFF:
+        landlock.restrict(filesystem.rights(VIEWS[order.policy], order.binds))
+    if order.one_process or seccomp.available():  # where it is not, the canaries say so
+        seccomp.enter(seccomp.code_for(order.policy, _SOCKET + 1 + len(given), os.getpid(), order.one_process))
 
 
 def _enter_user_namespace(more: int) -> None:
@@ -242,15 +303,20 @@ def _enter_user_namespace(more: int) -> None:
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
-def _limit(order: Order) -> None:
+def _limit(order: Order, descriptors: int, mapped_bytes: int) -> None:
     limits: Limits = order.limits
-    _lower(resource.RLIMIT_CORE, 0)
+    for kind in _NONE_OF:
+        _lower(kind, 0)
+    _lower(resource.RLIMIT_NOFILE, descriptors)
+    if order.policy is Policy.KERNEL:
+        for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_SIGPENDING):
+            _lower(kind, 0)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
     if order.limits_processes:
         # It counts init too, and in a user namespace the keeper, who made it.
         _lower(resource.RLIMIT_NPROC, limits.processes + (2 if order.means is Means.USER else 1))
     if not order.limits_memory:
-        _lower(resource.RLIMIT_AS, limits.memory_bytes + _mapped_bytes())
+        _lower(resource.RLIMIT_AS, limits.memory_bytes + mapped_bytes)
     if limits.cpus:
         os.sched_setaffinity(0, limits.cpus)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import mmap
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _PROCESS_CALLS = {"fork": 57, "clone": 56} if os.uname().machine == "x86_64" else {"clone": 220}  # vfork would share the stack
 WAIT_SECONDS = 120  # a process that nobody kills ends by itself
@@ -185,6 +187,73 @@ def attempt(sock: socket.socket, descriptors: Sequence[int], argument: bytes) ->
         _say(sock, errno=error.errno)
     else:
         _say(sock, errno=0)
+
+
+def probe(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
+    """Loads the library of probes that it was given, as a kernel is loaded, and answers requests until the judge hangs up.
+
+    A request is JSON [[function, argument, ...], ...], an answer the list of what they returned.
+    """
+    path = f"/dev/fd/{descriptors[0]}"
+    if os.path.exists("/tmp"):  # where there are files, it may as well be one
+        path = "./probes.so"
+        with open(descriptors[0], "rb", closefd=False) as given, open(path, "wb") as copy:
+            copy.write(given.read())
+    library = ctypes.CDLL(path)
+    library.ask.restype = ctypes.c_long
+    while request := sock.recv(1 << 16):
+        sock.send(json.dumps([_probed(library, *wish) for wish in json.loads(request)]).encode())
+
+
+def _probed(library: ctypes.CDLL, name: str, *arguments: int) -> object:
+    if name in _FACTS:
+        return _FACTS[name]()
+    return getattr(library, name)(*(ctypes.c_long(one) for one in arguments))
+
+
+def _resource_limits() -> dict[str, int]:
+    return {name: resource.getrlimit(getattr(resource, name))[1] for name in dir(resource) if name.startswith("RLIMIT_")}
+
+
+def _strings_in_memory() -> list[str]:
+    """Which of the words that a judge's process holds can be found in what this one keeps as Python objects."""
+    import gc
+
+    seen = " ".join(repr(one) for one in gc.get_objects() if isinstance(one, (dict, list, tuple)) and len(one) < 1000)
+    return [word for word in ("not for " + "candidates", "EVOKERN_TEST" + "_SECRET") if word in seen]
+
+
+def _is_open(number: int) -> bool:
+    try:
+        fcntl.fcntl(number, fcntl.F_GETFD)
+    except OSError:
+        return False
+    return True
+
+
+def _a_thread() -> int:
+    seen: list[int] = []
+    thread = threading.Thread(target=lambda: seen.append(threading.get_native_id()))
+    thread.start()
+    thread.join()
+    return seen[0]
+
+
+# What a process knows of itself without a /proc.
+_FACTS: dict[str, Callable[[], object]] = {
+    "environment": lambda: dict(os.environ),
+    "descriptors": lambda: [number for number in range(1024) if _is_open(number)],
+    "signals": lambda: {
+        "blocked": sorted(int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+        "handled": sorted(int(one) for one in signal.valid_signals() if callable(signal.getsignal(one))),
+    },
+    "ids": lambda: [os.getpid(), threading.get_native_id(), os.getuid(), os.getgid()],
+    "host": lambda: os.uname().nodename,
+    "modules": lambda: sorted(sys.modules),
+    "words": _strings_in_memory,
+    "limits": _resource_limits,
+    "thread": _a_thread,
+}
 
 
 def _write_file(path: str, size: int) -> None:

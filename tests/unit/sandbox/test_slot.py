@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from evokern.evaluation import Tier
-from evokern.sandbox import Limits, Slot, Spawner, process
+from evokern.sandbox import Limits, Policy, Slot, Spawner, process
 from evokern.sandbox.drain import KEPT_BYTES
 
 SECONDS = 30.0  # of waiting for what comes in milliseconds; a test that waits so long has failed
@@ -25,6 +25,7 @@ SMALL = Limits(memory_bytes=256 << 20, processes=16)
 def slot_of(
     spawner: Spawner, entry: str, argument: bytes = b"", *, limits: Limits = SMALL, descriptors: Sequence[int] = (), **more: Any
 ) -> Iterator[Slot]:
+    more = {"policy": Policy.TORCH, **more}
     slot = spawner.slot(f"sandbox_entries:{entry}", zygote="c", descriptors=descriptors, argument=argument, limits=limits, **more)
     slot.socket.settimeout(SECONDS)
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from evokern.errors import Unavailable, UsageError
 from evokern.evaluation import Tier
-from evokern.sandbox import Limits, Slot, SlotError, Spawner, canaries, process
+from evokern.sandbox import Limits, Policy, Slot, SlotError, Spawner, canaries, process
 from evokern.sandbox.order import Means
 from evokern.sandbox.spawner import SWITCH, _tier
 
@@ -30,7 +30,7 @@ def wait_until_gone(pids: set[int], folders: list[Path]) -> None:
 
 
 def held_slot(spawner: Spawner, entry: str = "wait") -> Slot:
-    slot = spawner.slot(f"sandbox_entries:{entry}", zygote="c", descriptors=[], argument=b"", limits=Limits())
+    slot = spawner.slot(f"sandbox_entries:{entry}", zygote="c", descriptors=[], argument=b"", limits=Limits(), policy=Policy.TORCH)
     slot.socket.settimeout(SECONDS)
     assert slot.socket.recv(16)
     return slot
@@ -52,14 +52,18 @@ def test_tier_is_what_the_canaries_found(spawner: Spawner) -> None:
         assert not any(held[name] for name in walls), held
 
 
-@pytest.mark.parametrize("missing", [canaries.NETWORK, canaries.HOME, canaries.PROCESSES, canaries.KILL])
+@pytest.mark.parametrize("missing", [canaries.NETWORK, canaries.HOME, canaries.PROCESSES, canaries.KILL, canaries.FILES])
 def test_a_breached_wall_is_no_sandbox(missing: str) -> None:
     found = [canaries.canary(name, name != missing, "") for name in canaries.FIXES]
     assert _tier(Means.ROOT, found) is Tier.UNSANDBOXED
 
 
-@pytest.mark.parametrize("missing", [canaries.MEMORY, canaries.FORKS, canaries.IDENTITY, canaries.FREEZER, canaries.CLOCK])
-def test_a_missing_limit_is_not_isolated(missing: str) -> None:
+LIMITS = (canaries.MEMORY, canaries.FORKS, canaries.IDENTITY, canaries.FREEZER, canaries.CLOCK)
+SECOND_WALLS = (canaries.CALLS, canaries.CHILDREN, canaries.LANDLOCK)
+
+
+@pytest.mark.parametrize("missing", [*LIMITS, *SECOND_WALLS])
+def test_what_is_missing_beside_the_walls_is_not_isolated(missing: str) -> None:
     found = [canaries.canary(name, name != missing, "") for name in canaries.FIXES]
     assert _tier(Means.ROOT, found) is Tier.SANDBOXED
 
@@ -106,7 +110,7 @@ def test_run_refuses_names_outside(spawner: Spawner, name: str) -> None:
 
 
 def test_unknown_entry_ends_the_runner(spawner: Spawner) -> None:
-    slot = spawner.slot("sandbox_entries:absent", zygote="c", descriptors=[], argument=b"", limits=Limits())
+    slot = spawner.slot("sandbox_entries:absent", zygote="c", descriptors=[], argument=b"", limits=Limits(), policy=Policy.TORCH)
     slot.socket.settimeout(SECONDS)
     assert slot.socket.recv(1) == b""
     assert "AttributeError" in slot.kill().output
@@ -116,13 +120,13 @@ def test_zygote_that_cannot_import(tmp_path: Path) -> None:
     with Spawner.start({"broken": ["no_such_module"]}, scratch=tmp_path) as spawner:
         for _ in range(2):
             with pytest.raises(SlotError, match="no_such_module"):
-                spawner.slot("a:b", zygote="broken", descriptors=[], argument=b"", limits=Limits())
+                spawner.slot("a:b", zygote="broken", descriptors=[], argument=b"", limits=Limits(), policy=Policy.TORCH)
         assert spawner.run(["true"], files={}, want=[], limits=Limits()).status == 0
 
 
 def test_unknown_zygote(walled: Spawner) -> None:
     with pytest.raises(ValueError, match="no zygote 'absent'"):
-        walled.slot("a:b", zygote="absent", descriptors=[], argument=b"", limits=Limits())
+        walled.slot("a:b", zygote="absent", descriptors=[], argument=b"", limits=Limits(), policy=Policy.TORCH)
 
 
 def test_zygotes_are_renewed(tmp_path: Path) -> None:
@@ -171,10 +175,10 @@ _JUDGE = """
 import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from evokern.sandbox import Limits, Spawner, process
+from evokern.sandbox import Limits, Policy, Spawner, process
 spawner = Spawner.start({"c": ["sandbox_entries"]}, scratch=Path(sys.argv[1]))
 for entry in ("spin", "survive", "wait"):
-    slot = spawner.slot(f"sandbox_entries:{entry}", zygote="c", descriptors=[], argument=b"", limits=Limits())
+    slot = spawner.slot(f"sandbox_entries:{entry}", zygote="c", descriptors=[], argument=b"", limits=Limits(), policy=Policy.TORCH)
     slot.socket.recv(16)
 slot.freeze()
 folders = spawner._hierarchy.folders if spawner._hierarchy else ()
