@@ -12,7 +12,7 @@ from evokern.kernel import Kernel
 from evokern.sandbox.limits import Completed, Limits
 from evokern.task import DType
 
-__all__ = ["Backend", "Built", "Completed", "Facts", "Limits", "Sandbox"]
+__all__ = ["Backend", "Built", "Completed", "Device", "Facts", "Launch", "Limits", "Replayer", "Sandbox", "Window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +134,121 @@ class Backend(Protocol):
 
         Returns:
             "null", which returns at once, and "copy", which reads every input and writes every output as fast as it can.
+        """
+        ...
+
+
+# What a GPU is to the judge. Settled by one look at an H200 (`benchmarks/gpu_look`, `benchmarks/results/gpu-look.json`); times below
+# are medians from there. A processor needs none of this: its windows are memfds and its clock is the slot's CPU time.
+
+
+class Window(Protocol):
+    """One tensor of device memory that the judge shares with one runner.
+
+    An allocation of its own by the virtual-memory API, exported as a descriptor, 2 MiB at least. A legacy IPC handle is not a
+    window: it opened the whole block in every kind of slot, and a neighbour 4096 bytes on could be read and written. Import worked
+    with another uid, with PID (own /proc), network, mount, IPC and UTS namespaces, and in a user namespace with or without a map;
+    a PID namespace that shows the outer /proc keeps CUDA from starting, and so does a /proc that cannot be written.
+
+    Attributes:
+        size: Bytes, a multiple of the device's granularity.
+        descriptor: What travels to the runner beside BIND.
+    """
+
+    size: int
+    descriptor: int
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Put bytes there, before GO."""
+        ...
+
+    def close(self) -> None:
+        """Give the memory back; with the lease, at the latest."""
+        ...
+
+
+class Device(Protocol):
+    """A GPU as the judge's process drives it, in a context that no runner shares.
+
+    The judge's clock runs until its own `snapshot` of the outputs has retired. On kernels of 5 to 200 us it grew by 1.03 us for
+    each 1 us, 294 us above a null of 54 us: what a change between two contexts costs, to be found as the intercept and never
+    assumed. Flagging DONE at launch gained nothing (a kernel of 100 us: 494 us, 453 us when honest), because the snapshot waits out
+    the runner's time slice. Two cases it does not wait for, and they are caught by what it holds: a kernel of 5 ms was cut at
+    2.6 ms with stale outputs every time, and DONE before the launch left stale outputs in 40 %. So a snapshot that misses words is a
+    fault of the runner, and a call longer than a slice (about 2 ms) synchronises first.
+
+    Calls revealed together in bursts of 1, 8 and 64 have a resolution (quartile distance of the null, per call) of 2.8, 0.3 and
+    0.03 us in a row, and of 15, 1.8 and 0.26 us interleaved with kernels: one null in eight samples must lie among them.
+    GO and DONE by a mailbox in shared memory take 0.8 us, by a socket 15 us; with inputs and snapshot 25 and 42 us. The context
+    change outweighs both, so the socket's guarantees stay.
+    """
+
+    def window(self, size: int) -> Window:
+        """A window of at least this many bytes.
+
+        Raises:
+            Unavailable: The device has no such memory left.
+        """
+        ...
+
+    def snapshot(self, windows: Sequence[tuple[Window, int, int]]) -> bytes:
+        """Copy (window, offset, bytes) to memory that is never exported, by a kernel of the judge's own; return when it retired."""
+        ...
+
+    def probe_us(self) -> float:
+        """Wall time of a known kernel: 17 us when alone, 2,380 us beside the kernel of a stopped process, whose events look normal.
+
+        A killed runner's kernel was gone after 0.05 s. Freezing a process does not freeze its device work, so a slot that leaves
+        work behind is found by this and not by events.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch of a candidate, as captured.
+
+    Attributes:
+        name: Symbol in the binary.
+        grid: Blocks per axis.
+        block: Threads per axis.
+        shared_bytes: Dynamic shared memory.
+        parameters: Packed parameters; places of addresses hold zeros.
+        addresses: (offset in `parameters`, number of the window, offset in the window) of each address.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    parameters: bytes
+    addresses: tuple[tuple[int, int, int], ...]
+
+
+class Replayer(Protocol):
+    """Runs a captured launch list with no host code of the candidate in the process; its events are a clock.
+
+    Stream capture of a Triton and of a CUDA `run` gave names, grids and parameters; running it on two address sets told addresses
+    from numbers. Replayed on fresh inputs from the bare binary the outputs were bit-equal, and the times those of the candidate's
+    own process (32.4 and 32.4 us, 63.6 and 62.3 us: within 2.1 %).
+    """
+
+    def load(self, binary: bytes, launches: Sequence[Launch]) -> None:
+        """Take a binary and the launch list.
+
+        Raises:
+            ValueError: A name that the binary does not hold, or an address outside its window.
+        """
+        ...
+
+    def sample_us(self, windows: Sequence[Window]) -> float | None:
+        """One cold sample: blocker, eviction, start, launches, end.
+
+        Caches are evicted by reading four times the L2: a copy of 16 MiB took 8.3 us warm, 11.2 us cold, and 13.1 us after eviction
+        by writing, which leaves dirty lines to be written back inside the span. Without a blocker the gaps between launches are
+        timed too (12.9 us for the warm copy).
+
+        Returns:
+            Device time, or None where the enqueueing outlasted the blocker.
         """
         ...

@@ -6,6 +6,11 @@ Each is one clear line: what is wrong, where, and how to mend it. A bad kernel i
 
 from __future__ import annotations
 
+from evokern import printable
+
+LONGEST = 2000
+"""Characters of a message; names and causes come from files and programs, which may say anything."""
+
 
 class EvokernError(Exception):
     """A problem told in one line.
@@ -29,7 +34,7 @@ class EvokernError(Exception):
     def line(self) -> str:
         """The whole message on one line."""
         text = f"{self.where}: {self.what}" if self.where else self.what
-        return " ".join((f"{text}. {self.mend}" if self.mend else text).split())
+        return printable.line(f"{text}. {self.mend}" if self.mend else text, LONGEST)
 
     def to_json(self) -> dict[str, str]:
         """The message in parts, for `--json`."""

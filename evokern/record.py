@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import types
 import typing
@@ -26,6 +27,30 @@ def to_json(value: Any) -> Any:
     return _encoder(kind)(value)
 
 
+def parse(text: str | bytes) -> Any:
+    """Plain values of a JSON text that anybody may have written.
+
+    Raises:
+        UsageError: It is no JSON, or nested too deep to be anybody's.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not valid JSON: {error}") from error
+
+
+def fields(text: str | bytes) -> dict[str, Any]:
+    """The fields of a JSON object that anybody may have written.
+
+    Raises:
+        UsageError: It is no JSON object.
+    """
+    found = parse(text)
+    if not isinstance(found, dict):
+        raise UsageError(f"not a JSON object but a {type(found).__name__}")
+    return found
+
+
 def from_json(kind: type[T], data: Any) -> T:
     """The noun of a given type from its JSON values.
 
@@ -35,7 +60,7 @@ def from_json(kind: type[T], data: Any) -> T:
     wanted: Any = kind
     try:
         return typing.cast(T, _decoder(wanted)(data))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise UsageError(f"not a valid {kind.__name__} record: {error}") from error
 
 

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ DISTRIBUTIONS: dict[str, str] = {
 
 LAWS: dict[str, str] = {
     "rows": "changing one row of the inputs changes the same row of the outputs only, so rows may be permuted together",
+    "integers": "from whole numbers come whole numbers, and the very ones: on the distribution `integers` outputs are exact",
 }
 """Metamorphic laws that a task may claim and the evaluator tests."""
 
@@ -95,6 +97,10 @@ RESIDENCIES = ("cold", "warm")
 SEARCHABLE = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 RUN_DTYPE = "dtype"
 """How task.toml names the element type a run is for."""
+
+
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What `ast` raises of a text that is no Python: a null byte is a ValueError, and nesting too deep one of the last two."""
 
 
 def evaluate_expression(text: str, axes: Mapping[str, int]) -> int:
@@ -110,6 +116,13 @@ def evaluate_expression(text: str, axes: Mapping[str, int]) -> int:
     Raises:
         UsageError: The text is not such an expression, or names an axis that does not exist.
     """
+    return _evaluated(text, tuple(sorted(axes.items())))
+
+
+@lru_cache(4096)
+def _evaluated(text: str, items: tuple[tuple[str, int], ...]) -> int:
+    # Every call of every kernel asks for the same few shapes.
+    axes = dict(items)
     operations: dict[type[ast.operator], Callable[[float, float], float]] = {
         ast.Add: lambda a, b: a + b,
         ast.Sub: lambda a, b: a - b,
@@ -130,7 +143,7 @@ def evaluate_expression(text: str, axes: Mapping[str, int]) -> int:
 
     try:
         return math.floor(value(ast.parse(text, mode="eval").body))
-    except (SyntaxError, ZeroDivisionError, RecursionError) as error:
+    except (*UNREADABLE, ArithmeticError) as error:
         raise UsageError(f"'{text}' is not an arithmetic expression: {error}") from error
 
 
@@ -158,11 +171,12 @@ def _comparison_holds(text: str, axes: Mapping[str, int]) -> bool:
     }
     try:
         node = ast.parse(text, mode="eval").body
-    except SyntaxError as error:
-        raise UsageError(f"'{text}' is not a comparison: {error.msg}") from error
+        unparsed = [ast.unparse(side) for side in (node.left, *node.comparators)] if isinstance(node, ast.Compare) else []
+    except UNREADABLE as error:
+        raise UsageError(f"'{text}' is not a comparison: {error}") from error
     if not isinstance(node, ast.Compare) or any(type(op) not in comparisons for op in node.ops):
         raise UsageError(f"'{text}' is not a comparison of arithmetic expressions", mend="Such as 'cols % 8 == 0'")
-    sides = [evaluate_expression(ast.unparse(side), axes) for side in (node.left, *node.comparators)]
+    sides = [evaluate_expression(side, axes) for side in unparsed]
     return all(comparisons[type(op)](a, b) for op, a, b in zip(node.ops, sides, sides[1:], strict=False))
 
 
@@ -417,6 +431,8 @@ def _held_out(table: Any, axes: tuple[str, ...], where: str) -> HeldOutSpace:
         fields.names("layouts", ("contiguous", "offset", "padded"), ["contiguous", "offset", "padded"]),
     )
     fields.done()
+    if space.count < 1 or space.max_elements < 1:
+        raise UsageError("'count' and 'max_elements' must be at least 1", where=fields.where)
     return space
 
 
@@ -436,8 +452,8 @@ def _tolerance(table: Any, where: str) -> Tolerance:
 def _checked_python(source: str, where: str) -> None:
     try:
         tree = ast.parse(source)
-    except SyntaxError as error:
-        raise UsageError(f"not valid Python: {error.msg}, line {error.lineno}", where=where) from error
+    except UNREADABLE as error:
+        raise UsageError(f"not valid Python: {error}", where=where) from error
     if not any(isinstance(n, ast.FunctionDef) and n.name == "run" for n in tree.body):
         raise UsageError("defines no top-level function 'run'", where=where)
 
@@ -477,6 +493,9 @@ def load_task(folder: Path) -> Task:
 
     fields = _Fields(table, where)
     axes = tuple(fields.take("axes", list))
+    for axis in axes:
+        if not (isinstance(axis, str) and axis.isidentifier()):
+            raise UsageError(f"an axis is named by a word, not {axis!r}", where=where)
     inputs = fields.take("inputs", dict)
     outputs = fields.take("outputs", dict)
     if not axes or not outputs or set(inputs) & set(outputs):

@@ -4,7 +4,9 @@
     compiler   which compiler, and what it is exactly
     flags      fixed flags and those that a kernel chose
     product    the cache of built libraries
-    traits     what a library does, read from its disassembly and its source
+    reading    reads a built library in a slot: traits and linkage
+    traits     what a library does, from its disassembly and its source
+    linkage    what a library asks of the system, from its headers
     loader     what a runner imports: a library's descriptor -> a callable kernel
 
 A plain library and not a torch extension, because it builds about fifty times faster and needs no torch in the runner.

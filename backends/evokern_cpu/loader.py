@@ -6,7 +6,6 @@ Runs in the sandbox, beside candidate code. Imports ctypes and nothing else that
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -88,13 +87,12 @@ class LoadedKernel:
         self._pointers: ctypes.Array[Any] = (ctypes.POINTER(DLTensor) * 0)()
         self._workspace = 0
 
-    def bind(self, specs: Sequence[Spec], windows: Sequence[mmap.mmap | None], workspace: mmap.mmap | None) -> None:
-        """Take the windows of all calls that follow; None for scalars."""
-        self._windows = (tuple(windows), workspace)  # an address does not keep a mapping alive
+    def bind(self, specs: Sequence[Spec], windows: Sequence[int], workspace: int) -> None:
+        """Take the addresses of the windows of all calls that follow; 0 for scalars, and where there is no workspace."""
         self._arguments = [_Argument(spec, window) for spec, window in zip(specs, windows, strict=True)]
         pointers = [ctypes.pointer(argument.tensor) for argument in self._arguments]
         self._pointers = (ctypes.POINTER(DLTensor) * len(pointers))(*pointers)
-        self._workspace = _address(workspace) if workspace is not None else 0
+        self._workspace = workspace
 
     def run(self, go: Go) -> int:
         """One call; the kernel's own status."""
@@ -116,11 +114,11 @@ class LoadedKernel:
 
 
 class _Argument:
-    def __init__(self, spec: Spec, window: mmap.mmap | None) -> None:
+    def __init__(self, spec: Spec, window: int) -> None:
         self._shape = (ctypes.c_int64 * max(spec.ndim, 1))()
         self._strides = (ctypes.c_int64 * max(spec.ndim, 1))()
         self._scalar = ctypes.create_string_buffer(8)
-        self._base = _address(window) if window is not None else ctypes.addressof(self._scalar)
+        self._base = window or ctypes.addressof(self._scalar)
         self.tensor = DLTensor(
             data=self._base,
             device=DLDevice(_CPU, 0),
@@ -143,6 +141,8 @@ class _Argument:
 def load(descriptor: int, entry: str) -> LoadedKernel:
     """Load a library.
 
+    The linker opens libraries by name only. A slot without /proc has a copy of what it was given under that name.
+
     Args:
         descriptor: Open file of the library. It stays open: the linker knows libraries by name, and would take another file
             that came to this number for the one it has loaded.
@@ -152,8 +152,4 @@ def load(descriptor: int, entry: str) -> LoadedKernel:
         OSError: It cannot be loaded, with the linker's message.
         AttributeError: It has no such function.
     """
-    return LoadedKernel(ctypes.CDLL(f"/proc/self/fd/{descriptor}"), entry)
-
-
-def _address(window: mmap.mmap) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(window))
+    return LoadedKernel(ctypes.CDLL(f"/dev/fd/{descriptor}"), entry)

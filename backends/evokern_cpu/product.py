@@ -18,7 +18,8 @@ from pathlib import Path
 
 LIBRARY = "kernel.so"
 _DIGEST = "sha256"
-_TRAITS = "traits.json"
+_TRAITS = "traits-2.json"
+"""Renamed whenever more is read from libraries, so that those of which less is known are built and read again."""
 
 
 def key_of(**parts: object) -> str:
@@ -40,11 +41,11 @@ class Product:
 
     @classmethod
     def find(cls, cache: Path, key: str) -> Product | None:
-        """The product of a key; None where there is none or its bytes are not what was stored."""
+        """The product of a key; None where there is none, its bytes are not what was stored, or it was never read."""
         folder = cache / key
         try:
             digest = (folder / _DIGEST).read_text(encoding="ascii").strip()
-            if hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() == digest:
+            if (folder / _TRAITS).is_file() and hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() == digest:
                 return cls(folder / LIBRARY, digest)
         except (OSError, UnicodeDecodeError):
             pass
@@ -80,10 +81,10 @@ class Product:
 def traits_beside(library: Path) -> dict[str, str]:
     """What was read from a library when it was built; empty where there is nothing."""
     try:
-        found: dict[str, str] = json.loads((library.parent / _TRAITS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((library.parent / _TRAITS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
-    return found
+    return found if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()) else {}
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-DISASSEMBLE = ("objdump", "--disassemble", "--no-show-raw-insn", "--section=.text")
-"""Command, less the file, whose output `from_disassembly` reads; x86 in AT&T syntax, its default."""
+DISASSEMBLE = ("objdump", "--disassemble", "--no-show-raw-insn")
+"""Command, less the file, whose output `from_disassembly` reads, all sections that can run; x86 in AT&T syntax, its default."""
 
 _MOST_PASSES = 3
 _LONGEST_UNROLLED = 64
@@ -104,4 +104,4 @@ def _is_short(loop: Node) -> bool:
     if right is None or right.type != "number_literal" or right.text is None:
         return False
     digits = right.text.decode().rstrip("uUlL")
-    return digits.isdigit() and int(digits) <= _LONGEST_UNROLLED
+    return re.fullmatch("[0-9]{1,9}", digits) is not None and int(digits) <= _LONGEST_UNROLLED

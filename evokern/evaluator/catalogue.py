@@ -109,11 +109,13 @@ def check_task(settings: RunSettings, *, home: Path) -> list[str]:
     from evokern.evaluator.reference import oracle
     from evokern.evaluator.reference.admission import admit
     from evokern.evaluator.secrecy import fresh_secret
+    from evokern.sandbox.policy import Policy
     from evokern.sandbox.spawner import Spawner
 
     task = find_task(settings.task, home=home)
     with Spawner.start({"torch": list(oracle.MODULES)}, scratch=home / "scratch") as spawner:
-        slot = spawner.slot(oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(task, settings.dtype), limits=Limits())
+        argument = oracle.argument(task, settings.dtype)
+        slot = spawner.slot(oracle.ENTRY, zygote="torch", descriptors=[], argument=argument, limits=Limits(), policy=Policy.TORCH)
         try:
             return admit(task, settings.dtype, oracle.Oracle(slot.socket, task, settings.dtype), fresh_secret())
         finally:

@@ -16,13 +16,15 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from evokern import record
+from evokern import printable, record
 from evokern.errors import EvokernError, Unavailable
 from evokern.evaluation import Evaluation, Reason, Rung, Verdict
 from evokern.evaluator.session import Session
-from evokern.evaluator.statement import Assignment, Finish, Opening
+from evokern.evaluator.signing import Judges, Seal, Signable, Signer
+from evokern.evaluator.statement import Assignment, Finish, Opening, Rotation, charged
 
 DIED = 75
 """Exit status of a judge that lost a process it cannot do without (EX_TEMPFAIL of sysexits.h)."""
@@ -42,6 +44,7 @@ class Judge:
         self._lease = ThreadPoolExecutor(1, "lease")
         self._builders: ThreadPoolExecutor | None = None
         self._session: Session | None = None
+        self._signer: Signer | None = None
 
     def serve(self) -> None:
         """Answer until the engine hangs up."""
@@ -60,8 +63,13 @@ class Judge:
             assert self._builders is not None
             assignment = record.from_json(Assignment, body)
             self._answer(number, self._builders.submit(self._judged, assignment))
-        elif op == "finish":
-            self._answer(number, self._lease.submit(self._finish, record.from_json(Finish, body)))
+        elif op in LEASED:
+            kind, work = LEASED[op]
+            self._answer(number, self._lease.submit(work, self, record.from_json(kind, body) if kind else None))
+        elif op == "charge":
+            self._answer(number, self._lease.submit(self._signed, charged(record.from_json(Evaluation, body))))
+        elif op == "seal":
+            self._answer(number, self._lease.submit(self._signed, record.from_json(Seal, body)))
         else:
             self._send({"id": number, "error": EvokernError(f"the judge knows no '{op}'").to_json()})
 
@@ -69,7 +77,13 @@ class Judge:
         # One more than may build at a time: those that wait for the lease hold a thread too.
         self._builders = ThreadPoolExecutor(opening.builds + 4, "builder")
         self._session = Session(opening, self._say)
-        return record.to_json(self._session.preparation)
+        # Only now: what the session's zygotes inherit must hold no key.
+        self._signer = Signer.of_home(Path(opening.home))
+        return self._signed(self._session.preparation)
+
+    def _signed(self, noun: Signable) -> Any:
+        assert self._signer is not None
+        return record.to_json(self._signer.sign(noun))
 
     def _judged(self, assignment: Assignment) -> Any:
         """Build here, then wait for the lease."""
@@ -79,8 +93,11 @@ class Judge:
             built = session.build(assignment.kernel)
             run: Callable[[], Evaluation]
             if assignment.previous is not None:
-                previous = assignment.previous
-                run = lambda: session.ladder.confirm(assignment.kernel, built, previous)  # noqa: E731 - two shapes of one call
+                previous = self._own(assignment.previous)
+                if assignment.anew:
+                    previous = replace(previous, measurements=(), confirmed=False)
+                to_beat = assignment.to_beat
+                run = lambda: session.ladder.confirm(assignment.kernel, built, previous, to_beat=to_beat)  # noqa: E731 - two shapes of one call
             else:
                 incumbent = assignment.incumbent
                 opponent = None if incumbent is None else (incumbent, session.build(incumbent))
@@ -92,12 +109,26 @@ class Judge:
             os._exit(DIED)
         except Exception:  # a fault of the judge's own is no verdict on the kernel; it is told and kept
             evaluation = self._own_fault(assignment)
-        return record.to_json(evaluation)
+        if session.gate_is_worn:
+            # How much was told in all, and by whose late answers, is the judge's alone.
+            self._send({"worn": session.ladder.fingerprint.held_out_epoch})
+        return self._signed(evaluation)
+
+    def _own(self, evaluation: Evaluation) -> Evaluation:
+        """An evaluation to build on; one that was signed elsewhere would lend it our name.
+
+        Raises:
+            EvokernError: Another judge's, or nobody's.
+        """
+        assert self._signer is not None
+        if not Judges([self._signer.public]).accept(evaluation):
+            raise EvokernError("an evaluation that this judge did not sign cannot be confirmed", where=evaluation.kernel_id)
+        return evaluation
 
     def _own_fault(self, assignment: Assignment) -> Evaluation:
         session = self._session
         assert session is not None
-        text = traceback.format_exc()
+        text = printable.block(traceback.format_exc())
         sys.stderr.write(text)
         blank = assignment.previous or Evaluation(
             assignment.kernel.id,
@@ -107,13 +138,20 @@ class Judge:
             rung=Rung.BUILD,
             fingerprint=session.ladder.fingerprint,
         )
-        detail = text.strip().splitlines()[-1][:300]
+        detail = printable.line(text.strip().splitlines()[-1])
         return replace(blank, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail, confirmed=False)
 
     def _finish(self, finish: Finish) -> Any:
-        session = self._session
-        assert session is not None
-        return record.to_json(session.finish(finish.champion, finish.seed))
+        assert self._session is not None
+        return self._signed(self._session.finish(finish.champion, finish.seed))
+
+    def _probe(self, _: None) -> Any:
+        assert self._session is not None
+        return record.to_json(self._session.probe())
+
+    def _rotate(self, rotation: Rotation) -> Any:
+        assert self._session is not None
+        return self._signed(self._session.rotate(rotation.epoch))
 
     def _answer(self, number: int, future: Future[Any]) -> None:
         def done(result: Future[Any]) -> None:
@@ -138,6 +176,14 @@ class Judge:
                 self._connection.sendall(data)
             except OSError:
                 return  # the engine is gone; the listening thread ends the judge
+
+
+LEASED: dict[str, tuple[type[Any] | None, Callable[[Judge, Any], Any]]] = {
+    "finish": (Finish, Judge._finish),
+    "probe": (None, Judge._probe),
+    "rotate": (Rotation, Judge._rotate),
+}
+"""What holds the lease beside evaluations, with the kind of its body."""
 
 
 def main() -> None:

@@ -6,12 +6,12 @@ evaluation's verdict. Building may run on several threads; everything that holds
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from evokern import printable
 from evokern.backend import Built
 from evokern.evaluation import (
     BASELINE,
@@ -19,38 +19,31 @@ from evokern.evaluation import (
     Evaluation,
     Fingerprint,
     Measurement,
-    Ratio,
     Reason,
     Rung,
     Verdict,
     evaluation_key,
 )
+from evokern.evaluator import screen
 from evokern.evaluator.call.caller import Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant, KernelContestant
 from evokern.evaluator.reference.held_out import HeldOutWorkload
 from evokern.evaluator.reference.sets import Shelf
-from evokern.evaluator.rule import check
+from evokern.evaluator.rule import check, gate
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.statement import WorkloadTimes
-from evokern.evaluator.timing.clock import JudgedClock, Series, measurement, merged
+from evokern.evaluator.timing.ceiling import least_ns, refuse_impossible
+from evokern.evaluator.timing.clock import JudgedClock
+from evokern.evaluator.timing.series import LEAST_TIME_NS, Series, merged
+from evokern.evaluator.timing.stopping import MOST_CLUSTERS, MOST_UNDECIDED, decided, settled
 from evokern.kernel import Kernel
-from evokern.statistics import combine
 from evokern.task import DType, Task, Workload
 
-CLUSTERS = 8
-"""Allocations behind a ratio that is to stand."""
+CONFIRM_BLOCKS = 1
+"""Blocks an allocation of a measurement that is to be quoted; beyond `CLUSTERS` allocations the clock takes two."""
 
-MOST_CLUSTERS = 12
-
-CONFIRM_BLOCKS = 2
-"""Blocks an allocation where the ratio is to be quoted; screening makes do with one."""
-
-WIDE = 0.08
-"""Width of an interval, natural logarithms, above which a confirmation takes up to `MOST_CLUSTERS` allocations."""
-
-UNDECIDED = {1: (0.75, 1.5), 3: (0.95, 1.08)}
-"""Screening ends after so many allocations where the estimate against the incumbent is outside these bounds. It only decides what
-is worth confirming, so it needs no interval."""
+PRIVATE_CACHE_BYTES = 4 << 20
+"""What may be left of a call's inputs in a core's own caches after eviction, which reads on other cores too; the largest today."""
 
 LOG_CHARACTERS = 4000
 
@@ -72,6 +65,9 @@ class Ladder:
         build: Builds one kernel; called from several threads.
         contestant: Makes a contestant of a built kernel, by name.
         describe: Descriptors of a built kernel.
+        seeds: Kernels that the task comes with; what stands in them is nobody's invention.
+        degenerate: Whether the task cannot tell kernels apart: every evaluation is then marked, and counts nowhere.
+        outcomes: What the gate said of whom; nothing of it leaves before the held-out set is retired.
     """
 
     task: Task
@@ -86,6 +82,9 @@ class Ladder:
     build: Callable[[Kernel], Built]
     contestant: Callable[[str, Kernel, Built], KernelContestant]
     describe: Callable[[Kernel, Built], dict[str, str]]
+    seeds: Sequence[Kernel] = ()
+    degenerate: bool = False
+    outcomes: gate.Outcomes = field(default_factory=gate.Outcomes)
     _judged: int = field(default=0)
 
     @property
@@ -99,14 +98,20 @@ class Ladder:
         if not built.ok:
             return climb.fell(_build_fault(built))
         try:
-            climb.evaluation = replace(climb.evaluation, descriptors=self.describe(kernel, built))
+            read = self.describe(kernel, built)
+            climb.evaluation = replace(climb.evaluation, descriptors=read, evidence=screen.evidence(kernel, read, self.seeds))
+            if refusal := screen.refusal(climb.evaluation.evidence):
+                return climb.fell(Fault(Verdict.SCREENED, Reason.FORBIDDEN_SYMBOL, refusal))
             self._judged += 1
             secret = self.secret.derive("judge", kernel.id, self._judged)
             with climb.rung(Rung.CHECK):
                 error = check.check(self.task, self.dtype, self.contestant(CANDIDATE, kernel, built), self.shelf, secret)
                 climb.evaluation = replace(climb.evaluation, error=error)
             with climb.rung(Rung.GATE):
-                check.gate(self.task, self.dtype, self.contestant(CANDIDATE, kernel, built), self.held_out, self.shelf, secret)
+                candidate, took = self.contestant(CANDIDATE, kernel, built), climb.seconds[str(Rung.CHECK)]
+                answer = gate.gate(self.task, self.dtype, candidate, self.held_out, self.shelf, secret, took)
+                self.outcomes.add(kernel.id, answer)
+                answer.refuse()
                 climb.evaluation = replace(climb.evaluation, passed_held_out=True)
             with climb.rung(Rung.MEASURE):
                 climb.evaluation = replace(climb.evaluation, measurements=self._screened(kernel, built, incumbent, secret))
@@ -114,8 +119,16 @@ class Ladder:
             return climb.fell(fault)
         return climb.passed()
 
-    def confirm(self, kernel: Kernel, built: Built, previous: Evaluation) -> Evaluation:
-        """A second measurement, against the baseline, with new processes, memory, sets and orders; holds the lease."""
+    def confirm(self, kernel: Kernel, built: Built, previous: Evaluation, *, to_beat: float | None = None) -> Evaluation:
+        """A second measurement, against the baseline, with new processes, memory, sets and orders; holds the lease.
+
+        Args:
+            kernel: Whose.
+            built: Its product.
+            previous: What was said of it so far.
+            to_beat: Logarithm of the score that it must beat to be kept: the measurement goes on until it is known whether it does.
+                None where nothing hangs on it.
+        """
         climb = _Climb(previous, built)
         if not built.ok:
             return climb.fell(_build_fault(built))
@@ -123,14 +136,16 @@ class Ladder:
         secret = self.secret.derive("confirm", kernel.id, self._judged)
         try:
             with climb.rung(Rung.CONFIRM):
+                candidate = self.contestant(CANDIDATE, kernel, built)
+                check.endured(self.task, self.dtype, candidate, self.shelf, secret)
                 series = self.clock.compare(
-                    self.contestant(CANDIDATE, kernel, built),
+                    candidate,
                     self.baselines,
                     self.timed,
                     secret,
-                    clusters=MOST_CLUSTERS,
+                    clusters=MOST_CLUSTERS if to_beat is None else MOST_UNDECIDED,
                     blocks=CONFIRM_BLOCKS,
-                    stop=_settled,
+                    stop=settled(to_beat),
                 )
                 fresh = [self._measurement(w, series[w.name], BASELINE, BASELINE) for w in self.timed]
                 known = {m.workload: m for m in previous.measurements}
@@ -143,21 +158,27 @@ class Ladder:
     def _screened(self, kernel: Kernel, built: Built, incumbent: tuple[Kernel, Built] | None, secret: Secret) -> tuple[Measurement, ...]:
         opponent = self.baselines if incumbent is None else self.contestant(INCUMBENT, *incumbent)
         name = BASELINE if incumbent is None else INCUMBENT
-        series = self.clock.compare(
-            self.contestant(CANDIDATE, kernel, built), opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=_decided
-        )
+        candidate = self.contestant(CANDIDATE, kernel, built)
+        series = self.clock.compare(candidate, opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=decided)
         return tuple(self._measurement(w, series[w.name], opponent.name, name) for w in self.timed)
 
     def _measurement(self, workload: Workload, series: Series, opponent: str, as_name: str) -> Measurement:
         floor = self.times[workload.name].times_us.get("copy")
-        found = measurement(workload, CANDIDATE, series, opponent, as_name, self.clock, floor)
+        found = self.clock.measurement(workload, CANDIDATE, series, opponent, as_name, floor)
         if found is None:
             raise Fault(Verdict.INFRASTRUCTURE, Reason.NOISE, "the machine was too busy for a time that can be trusted")
+        rate = self.clock.evictor.bytes_per_ns
+        bound = least_ns(self.task, workload, self.dtype, bytes_per_ns=rate, kept_bytes=PRIVATE_CACHE_BYTES)
+        # Wall time on a loaded machine scatters by more than a kernel takes; what is not above the null at all is `LEAST_TIME_NS`.
+        launch = self.clock.resolution_ns if self.clock.threads == 1 else LEAST_TIME_NS
+        refuse_impossible(workload, found.time_us * 1000, bound, launch)
         return found
 
     def _blank(self, kernel: Kernel) -> Evaluation:
         key = evaluation_key(kernel.id, self.task.digest, self.dtype, self.fingerprint)
-        return Evaluation(kernel.id, self.task.digest, str(self.dtype), Verdict.PASSED, fingerprint=self.fingerprint, key=key)
+        return Evaluation(
+            kernel.id, self.task.digest, str(self.dtype), Verdict.PASSED, fingerprint=self.fingerprint, key=key, degenerate=self.degenerate
+        )
 
 
 class _Climb:
@@ -181,8 +202,8 @@ class _Climb:
     def fell(self, fault: Fault) -> Evaluation:
         held_out = False if fault.verdict is Verdict.HELD_OUT_FAILED else self.evaluation.passed_held_out
         return replace(
-            self.evaluation, verdict=fault.verdict, reason=fault.reason, rung=self.reached, detail=fault.detail[:LOG_CHARACTERS],
-            log=fault.log[:LOG_CHARACTERS], seconds=self.seconds, passed_held_out=held_out, confirmed=False,
+            self.evaluation, verdict=fault.verdict, reason=fault.reason, rung=self.reached, detail=printable.line(fault.detail),
+            log=printable.block(fault.log, LOG_CHARACTERS), seconds=self.seconds, passed_held_out=held_out, confirmed=False,
         )  # fmt: skip
 
     def passed(self) -> Evaluation:
@@ -198,15 +219,3 @@ def _build_fault(built: Built) -> Fault:
         (line for line in built.log.splitlines() if "error" in line), built.log.strip().splitlines()[0] if built.log.strip() else ""
     )
     return Fault(verdict, reason, first[:300], built.log)
-
-
-def _decided(ratios: Mapping[str, Ratio], clusters: int) -> bool:
-    """Stop screening: far from the incumbent early, anybody else once the ratio stands."""
-    low, high = UNDECIDED.get(clusters, (0.0, math.inf))
-    return clusters >= CLUSTERS or not low < combine(ratios).ratio.estimate < high
-
-
-def _settled(ratios: Mapping[str, Ratio], clusters: int) -> bool:
-    """Stop confirming once the interval may be quoted, unless it is wide and a few more allocations may help."""
-    score = combine(ratios)
-    return clusters >= CLUSTERS and score.high - score.low < WIDE

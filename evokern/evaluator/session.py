@@ -21,21 +21,26 @@ from evokern import plugins
 from evokern.backend import Backend, Built, Limits
 from evokern.errors import Unavailable, UsageError
 from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
+from evokern.evaluator import health
 from evokern.evaluator.call.caller import Caller, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
 from evokern.evaluator.call.exchange import write
 from evokern.evaluator.call.mapped import ENVIRONMENT
 from evokern.evaluator.call.window import Frame
-from evokern.evaluator.ladder import CLUSTERS, CONFIRM_BLOCKS, Ladder
+from evokern.evaluator.ladder import CONFIRM_BLOCKS, Ladder
 from evokern.evaluator.reference import admission, baseline, held_out, oracle
 from evokern.evaluator.reference.baseline import Baseline
 from evokern.evaluator.reference.oracle import Oracle
 from evokern.evaluator.reference.sets import Shelf
-from evokern.evaluator.rule.check import deadline, held_out_points, visible_points
+from evokern.evaluator.rule.trial import deadline, held_out_points, visible_points
+from evokern.evaluator.screen import seeds_of
 from evokern.evaluator.secrecy import Secret, fresh_secret, kept_secret
-from evokern.evaluator.statement import Closing, ClosingRow, Opening, Preparation, WorkloadTimes
-from evokern.evaluator.timing.clock import Evictor, JudgedClock
+from evokern.evaluator.statement import Closing, ClosingRow, Health, Opening, Preparation, WorkloadTimes
+from evokern.evaluator.timing.clock import JudgedClock
+from evokern.evaluator.timing.eviction import Evictor
+from evokern.evaluator.timing.stopping import CLUSTERS, never
 from evokern.kernel import Kernel
+from evokern.sandbox.policy import Policy
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload, load_task
 
@@ -114,17 +119,20 @@ class Session:
                 where=self.task.name,
                 mend="Mend it, or run it with --degenerate",
             )
-        clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache()), self._deadline)
+        clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache(), self._runner_cpus), self._deadline)
+        clock.evictor.settle()
         instruments = {name: self._instrument(name, kernel) for name, kernel in self._backend.instruments().items()}
         clock.calibrate(instruments["null"], self.task.search[0], self.secret)
         self._instruments = instruments
         self._baselines, times = self._time_baselines(clock, instruments["copy"])
         baselines = self._baselines
         best = {w: baselines[t.best].callers[w] for w, t in times.items() if t.timed}
-        self._held_out = held_out.draw(self.task, self.secret.key, opening.epoch)
+        timed = [w for w in self.task.search if w.name in best]
+        again = replace(instruments["copy"], name="copy again")
+        clock.calibrate_margin(instruments["copy"], again, timed, self.secret)
+        self._times = times
         self._say("drawing inputs and their expected outputs")
-        for point in [*visible_points(self.task), *held_out_points(self.task, self._held_out)]:
-            self._shelf.checked(dict(point.axes), point.distribution, point.index)
+        self._draw_held_out(opening.epoch)
         fingerprint = self._fingerprint()
         self.ladder = Ladder(
             task=self.task,
@@ -139,6 +147,8 @@ class Session:
             build=self.build,
             contestant=self._contestant,
             describe=self._backend.read,
+            seeds=seeds_of(self.task.folder),
+            degenerate=bool(degenerate),
         )
         if not best:
             raise UsageError(
@@ -152,6 +162,35 @@ class Session:
             clock.resolution_ns / 1000,
             degenerate,
             time.monotonic() - start,
+            gate_bits=held_out.budget_bits(self.task),
+        )
+
+    def _draw_held_out(self, epoch: int) -> None:
+        """The held-out set of an epoch, with the values that its checks need."""
+        self._held_out = held_out.draw(self.task, self.secret.key, epoch)
+        for point in [*visible_points(self.task), *held_out_points(self.task, self._held_out)]:
+            self._shelf.checked(dict(point.axes), point.distribution, point.index)
+
+    def rotate(self, epoch: int) -> Preparation:
+        """Retire the held-out set: from now on the gate asks for that of another epoch; holds the lease."""
+        self._draw_held_out(epoch)
+        fingerprint = replace(self.preparation.fingerprint, held_out_epoch=epoch)
+        self.ladder.held_out, self.ladder.fingerprint = self._held_out, fingerprint
+        self.ladder.outcomes.retire()
+        self.preparation = replace(self.preparation, fingerprint=fingerprint)
+        return self.preparation
+
+    @property
+    def gate_is_worn(self) -> bool:
+        """Whether the gate has told as much as it may of this held-out set; late answers tell more than a bit."""
+        return self.ladder.outcomes.bits >= self.preparation.gate_bits
+
+    def probe(self) -> Health:
+        """Whether the machine still copies rightly, in about the time that it took at the start; holds the lease."""
+        workload = self.ladder.timed[0]
+        known = self._times[workload.name].times_us.get("copy", 0.0)
+        return health.probe(
+            self.task, self._instruments["copy"], workload, self._shelf, self.secret, known_us=known + self.preparation.null_us
         )
 
     def build(self, kernel: Kernel) -> Built:
@@ -198,7 +237,7 @@ class Session:
         for name, rival in rivals.items():
             # The seed is slow, and held-out workloads have no interval to defend: one block of each allocation is enough.
             blocks = 1 if held_out or name == "seed" else CONFIRM_BLOCKS
-            series = clock.compare(candidate, rival, [workload], secret.derive(name), clusters=CLUSTERS, blocks=blocks, stop=_never)[
+            series = clock.compare(candidate, rival, [workload], secret.derive(name), clusters=CLUSTERS, blocks=blocks, stop=never)[
                 workload.name
             ]
             ratio = series.ratio(CANDIDATE, rival.name)
@@ -236,7 +275,7 @@ class Session:
     def _oracle(self) -> Oracle:
         slot = self.spawner.slot(
             oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(self.task, self.dtype),
-            limits=self._torch_limits(self._judge_cpus), readable=python_folders(),
+            limits=self._torch_limits(self._judge_cpus), policy=Policy.TORCH, readable=python_folders(),
         )  # fmt: skip
         return Oracle(slot.socket, self.task, self.dtype)
 
@@ -247,7 +286,8 @@ class Session:
         caller = Caller(
             self.spawner, entry=baseline.ENTRY, zygote="torch",
             argument=baseline.argument(self.task, variant, threads=self.opening.threads, cache=cache),
-            limits=self._torch_limits(self._runner_cpus), readable=python_folders(), writable=[cache], environment=ENVIRONMENT,
+            limits=self._torch_limits(self._runner_cpus), policy=Policy.TORCH, readable=python_folders(), writable=[cache],
+            environment=ENVIRONMENT,
         )  # fmt: skip
         try:
             caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen]))
@@ -277,9 +317,7 @@ class Session:
                 baselines[variant] = self._baseline(variant, timed)
                 self._take_errors(baselines[variant], timed)
         for rival in [*(b for n, b in baselines.items() if n != "eager"), copy]:
-            series = clock.compare(
-                rival, eager, timed, self.secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=_never
-            )
+            series = clock.compare(rival, eager, timed, self.secret.derive("baselines", rival.name), clusters=BASELINE_CLUSTERS, stop=never)
             for name, one in series.items():
                 for who in (rival.name, "eager"):
                     times[name][who] = median(one.times_ns(who) or [math.inf]) / 1000
@@ -302,7 +340,7 @@ class Session:
                 ask = Baseline(caller.slot.socket, self.task, self.dtype).values
                 values.add_reference(caller.asked(exchange.placed, ask), self.dtype)
 
-    def _instrument(self, name: str, kernel: Kernel) -> Contestant:
+    def _instrument(self, name: str, kernel: Kernel) -> KernelContestant:
         built = self.build(kernel)
         if not built.ok:
             raise Unavailable(
@@ -316,7 +354,7 @@ class Session:
         threads = str(self.opening.threads)
         return KernelContestant(
             name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, "kernel",
-            self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"},
+            self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest,
         )  # fmt: skip
 
     def _limits(self) -> Limits:
@@ -342,10 +380,6 @@ class Session:
             baselines=tuple(self._baselines),
             held_out_epoch=self.opening.epoch,
         )
-
-
-def _never(ratios: Mapping[str, Ratio], clusters: int) -> bool:
-    return False
 
 
 def _speed_kept(rows: Sequence[ClosingRow]) -> float | None:

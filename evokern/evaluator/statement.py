@@ -1,16 +1,20 @@
 """What engine and judge say to each other: one JSON object a line over a socket pair.
 
 The engine sends `{"id": n, "op": name, "body": …}` and gets `{"id": n, "body": …}` or `{"id": n, "error": …}`; the judge may
-send `{"say": text}` at any time. Bodies are the records below and the nouns.
+send `{"say": text}` at any time, and `{"worn": epoch}` where the gate has told as much as it may of that epoch's held-out set.
+Bodies are the records below and the nouns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evokern.evaluation import Evaluation, Fingerprint, Ratio, Tier
+from evokern.evaluation import REASONS, Evaluation, Fingerprint, Ratio, Reason, Rung, Tier, Verdict
 from evokern.kernel import Kernel
 from evokern.task import DType
+
+GATE_BITS = 256
+"""Answers of the gate per held-out set where nothing else is known of it: at a bit each they tell less than one key of 32 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,9 @@ class Preparation:
         resolution_us: Spread of it.
         degenerate: Why the task cannot tell kernels apart; empty for a sound task.
         seconds: Wall time of the preparation.
+        gate_bits: Answers after which the held-out set could be known, and is to be retired.
+        judge: Public key of the judge, hex.
+        signature: Its signature over the rest, hex.
     """
 
     fingerprint: Fingerprint
@@ -80,6 +87,9 @@ class Preparation:
     resolution_us: float
     degenerate: tuple[str, ...] = ()
     seconds: float = 0.0
+    gate_bits: int = GATE_BITS
+    judge: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +100,15 @@ class Assignment:
         kernel: Whose verdict is asked for.
         incumbent: The champion to screen it against; None for the baseline.
         previous: The evaluation to confirm; None for "evaluate".
+        anew: Whether the earlier numbers of `previous` are forgotten: a champion is measured again.
+        to_beat: Logarithm of the score that it must beat to be kept, so that a confirmation is long enough to tell; None for nothing.
     """
 
     kernel: Kernel
     incumbent: Kernel | None = None
     previous: Evaluation | None = None
+    anew: bool = False
+    to_beat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +143,32 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Rotation:
+    """Body of "rotate": the held-out set of another epoch takes over.
+
+    Attributes:
+        epoch: Its index.
+    """
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Answer to "probe".
+
+    Attributes:
+        ok: Whether the machine can be trusted with a verdict.
+        detail: What is wrong, one line; empty where nothing is.
+        seconds: Wall time of the probe.
+    """
+
+    ok: bool
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """Answer to "finish".
 
@@ -138,6 +178,8 @@ class Closing:
         held_out_passed: Whether the champion is right on all of them.
         speed_kept: Geomean speed-up on held-out workloads over that on visible ones; None where none is timed.
         detail: Why something could not be measured, in words.
+        judge: Public key of the judge, hex.
+        signature: Its signature over the rest, hex.
     """
 
     rows: tuple[ClosingRow, ...]
@@ -145,3 +187,16 @@ class Closing:
     held_out_passed: bool
     speed_kept: float | None
     detail: str = ""
+    judge: str = ""
+    signature: str = ""
+
+
+def charged(evaluation: Evaluation) -> Evaluation:
+    """The verdict on a kernel under which a sound machine failed twice alone: it is the kernel's fault."""
+    if evaluation.rung is Rung.GATE:  # whatever happens there is told as one bit
+        return replace(
+            evaluation, verdict=Verdict.HELD_OUT_FAILED, reason=Reason.HELD_OUT, detail="", log="", passed_held_out=False, confirmed=False
+        )
+    verdict = Verdict.FLAKY if evaluation.reason in (Reason.NOISE, Reason.OPPONENT) else Verdict.CRASHED
+    detail = f"twice, alone on a sound machine: {evaluation.detail or REASONS[evaluation.reason]}"
+    return replace(evaluation, verdict=verdict, detail=detail, confirmed=False)

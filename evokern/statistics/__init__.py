@@ -6,7 +6,8 @@ that it gave, so that figures made by two versions are never mixed.
 Members:
     paired_ratio: Ratio of two kernels' times from paired samples clustered by allocation, with an always-valid interval.
     confidence_multiplier: The t-statistic beyond which a mean is excluded, at any number of looks.
-    noise_margin: What a gain must exceed, from A/A samples.
+    unexplained_bias: What a kernel differs from itself by, beyond scatter.
+    widened, shifted: A ratio with a wider interval; one that is moved as a whole.
     combine: Geometric mean of independent ratios, as a `Score`.
     chain: Score of a candidate over the baseline by way of an incumbent.
     score_of: Score of an evaluation.
@@ -20,8 +21,10 @@ from evokern.statistics.paired import (
     MARGIN_FLOOR,
     PAIRED_RATIO,
     confidence_multiplier,
-    noise_margin,
     paired_ratio,
+    shifted,
+    unexplained_bias,
+    widened,
 )
 from evokern.statistics.score import GEOMEAN, chain, combine, score_of
 
@@ -34,7 +37,9 @@ __all__ = [
     "chain",
     "combine",
     "confidence_multiplier",
-    "noise_margin",
     "paired_ratio",
     "score_of",
+    "shifted",
+    "unexplained_bias",
+    "widened",
 ]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,8 +110,9 @@ def paired_ratio(
         )
     if not np.isfinite(values).all():
         raise ValueError("every log ratio must be finite; void pairs are to be left out")
-    groups = [values[owners == owner] for owner in np.unique(owners)]
-    medians = np.array([np.median(group) for group in groups])
+    order = np.argsort(owners, kind="stable")
+    groups = np.split(values[order], np.flatnonzero(np.diff(owners[order])) + 1)
+    medians = np.array([_median(group) for group in groups])
     count = len(groups)
     mean = float(medians.mean())
     reach = confidence_multiplier(count, confidence=confidence)
@@ -123,30 +125,44 @@ def paired_ratio(
 def _spread(medians: NDArray[np.float64], groups: list[NDArray[np.float64]], floor: float) -> float:
     """Standard deviation of one cluster's median that the interval believes."""
     between = float(medians.std(ddof=1))
-    errors = [_MEDIAN_TO_MEAN * _MAD_TO_SIGMA * float(np.median(np.abs(g - np.median(g)))) / math.sqrt(g.size) for g in groups]
-    within = math.sqrt(float(np.mean(np.square(errors))))
+    errors = [_MEDIAN_TO_MEAN * _MAD_TO_SIGMA * _median(np.abs(g - _median(g))) / math.sqrt(g.size) for g in groups if g.size > 1]
+    within = math.sqrt(sum(e * e for e in errors) / len(groups))
     return max(between, within, floor)
 
 
-def noise_margin(log_ratios: ArrayLike, clusters: ArrayLike, *, floor: float = MARGIN_FLOOR) -> float:
-    """What a gain must exceed beyond its own interval, from a kernel timed against itself.
+def _median(values: NDArray[np.float64]) -> float:
+    return float(values[0]) if values.size == 1 else float(np.median(values))
 
-    An A/A ratio should be 1. The margin is the root mean square of what it is instead: its bias with its standard error. The
-    interval already answers for scatter, so the margin need not hold it a second time.
+
+def widened(ratio: Ratio, margin: float) -> Ratio:
+    """A ratio whose interval also answers for what a kernel differs from itself.
 
     Args:
-        log_ratios: log ratios of a kernel's times to its own, shape (pairs,), float64.
-        clusters: Index of the allocation of each pair, shape (pairs,).
-        floor: Least margin.
+        ratio: Any.
+        margin: Half of what is added to its width, natural logarithm, at least 0.
+    """
+    factor = math.exp(margin)
+    low = ratio.low if ratio.low <= NO_CLAIM else max(ratio.low / factor, NO_CLAIM)
+    return replace(ratio, low=low, high=ratio.high * factor)
+
+
+def shifted(ratio: Ratio, by: float) -> Ratio:
+    """A ratio moved with its interval by a natural logarithm."""
+    factor = math.exp(by)
+    low = ratio.low if ratio.low <= NO_CLAIM else max(ratio.low * factor, NO_CLAIM)
+    return replace(ratio, estimate=ratio.estimate * factor, low=low, high=ratio.high * factor)
+
+
+def unexplained_bias(log_ratios: ArrayLike) -> float:
+    """By how much a kernel differs from itself beyond what scatter explains: what an interval does not answer for.
+
+    Args:
+        log_ratios: log ratio of a kernel's times to its own, one an allocation, shape (allocations,), float64; at least two.
 
     Returns:
-        The margin delta as a fraction: an incumbent is beaten above `estimate * (1 + delta)`.
-
-    Raises:
-        ValueError: As `paired_ratio`.
+        The mean's distance from 0 less its standard error, at least 0; natural logarithm.
     """
-    ratio = paired_ratio(log_ratios, clusters)
-    values, owners = np.asarray(log_ratios, dtype=np.float64), np.asarray(clusters)
-    medians = np.array([np.median(values[owners == owner]) for owner in np.unique(owners)])
-    error = float(medians.std(ddof=1)) / math.sqrt(len(medians)) if len(medians) > 1 else 0.0
-    return max(floor, math.expm1(math.hypot(math.log(ratio.estimate), error)))
+    values = np.asarray(log_ratios, dtype=np.float64)
+    if values.size < _FEWEST_FOR_AN_INTERVAL:
+        raise ValueError(f"a bias needs at least {_FEWEST_FOR_AN_INTERVAL} allocations, found {values.size}")
+    return max(abs(float(values.mean())) - float(values.std(ddof=1)) / math.sqrt(values.size), 0.0)

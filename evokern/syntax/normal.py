@@ -11,12 +11,11 @@ import hashlib
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 
 _C_TOKEN = re.compile(
     r"""
-      (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
-    | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])*')
-    | (?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?\*/)
+      (?P<comment>//(?:\\\r?\n|[^\n])*)
     | (?P<word>[A-Za-z_]\w*)
     | (?P<number>\.?\d(?:[eEpP][-+]|'(?=\w)|[\w.])*)
     | (?P<splice>\\[ \t]*\r?\n)
@@ -26,7 +25,56 @@ _C_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Tokens that need no closing."""
+
+_OPENER = re.compile(r"""(?:u8|[uUL])?(?:R"(?P<mark>[^()\\\s]{0,16})\(|(?P<quote>["']))|/\*""")
+_INSIDE = {quote: re.compile(rf"(?:\\.|[^{quote}\\\n])*+", re.DOTALL) for quote in "\"'"}
 _KEPT_COMMENT = re.compile(r"//[ \t]*(?:flags|tune):")
+
+
+class _Closings:
+    """Where literals and comments of one source end, in time linear in its length: what was found to be open is not searched again."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._missing: set[str] = set()
+        self._open_until = {quote: 0 for quote in _INSIDE}
+
+    def end(self, opener: re.Match[str]) -> int:
+        """The place behind what the opener opens; -1 where nothing closes it."""
+        quote, mark = opener.group("quote"), opener.group("mark")
+        if quote is not None:
+            return self._end_of_text(opener.end(), quote)
+        closing = "*/" if mark is None else f'){mark}"'
+        found = -1 if closing in self._missing else self._source.find(closing, opener.end())
+        if found < 0:
+            self._missing.add(closing)
+        return found + len(closing) if found >= 0 else -1
+
+    def _end_of_text(self, start: int, quote: str) -> int:
+        # Every quote that an unclosed text passed over is escaped, and a text that began there would pass over the same.
+        if start <= self._open_until[quote]:
+            return -1
+        inside = _INSIDE[quote].match(self._source, start)
+        end = inside.end() if inside else start
+        if self._source[end : end + 1] == quote:
+            return end + 1
+        self._open_until[quote] = end
+        return -1
+
+
+def _c_pieces(source: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of every token, comments and white space included."""
+    closings, at = _Closings(source), 0
+    while at < len(source):
+        opener = _OPENER.match(source, at)
+        end = closings.end(opener) if opener else -1
+        if opener and end >= 0:
+            yield "comment" if opener.group() == "/*" else "text", source[at:end]
+        elif match := _C_TOKEN.match(source, at):
+            end = match.end()
+            yield match.lastgroup or "", match.group()
+        at = end
 
 
 def _c_tokens(source: str) -> list[str]:
@@ -34,9 +82,7 @@ def _c_tokens(source: str) -> list[str]:
     directive = False
     line_start = True
     gap = False
-    for match in _C_TOKEN.finditer(source):
-        kind, text = match.lastgroup, match.group()
-        kind = "raw" if match.group("raw") is not None else kind
+    for kind, text in _c_pieces(source):
         if kind == "line" or (kind == "comment" and "\n" in text and not directive):
             if directive:
                 tokens.append("\n")
@@ -71,6 +117,19 @@ def _python_tokens(source: str) -> list[str]:
     return tokens
 
 
+def tokens(source: str, dialect: str) -> list[str]:
+    """Tokens of a source without comments and white space; for Python each with its kind before it.
+
+    Args:
+        source: Text of a kernel.
+        dialect: "triton" for Python, else a C dialect.
+
+    Raises:
+        TokenError, SyntaxError, ValueError: It cannot be read as tokens.
+    """
+    return _python_tokens(source) if dialect == "triton" else _c_tokens(source)
+
+
 def normal_form(source: str, dialect: str) -> str:
     """A hash that is equal only for sources with the same tokens.
 
@@ -82,8 +141,8 @@ def normal_form(source: str, dialect: str) -> str:
         64 hex digits. A source that cannot be read as tokens has a normal form of its own, that of its exact bytes.
     """
     try:
-        tokens = _python_tokens(source) if dialect == "triton" else _c_tokens(source)
+        found = tokens(source, dialect)
     except (tokenize.TokenError, SyntaxError, ValueError):
-        tokens = ["\0exact", source]
-    joined = "\x1f".join((dialect, *tokens))
+        found = ["\0exact", source]
+    joined = "\x1f".join((dialect, *found))
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()

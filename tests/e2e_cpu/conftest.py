@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from evokern.evaluator.session import Session
+from evokern.evaluator.statement import Opening
+from evokern.task import DType
 from tests.e2e_cpu.small_task import small_softmax
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +69,26 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("EVOKERN_", "OPENAI_"))}
     paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
     return Shell({**inherited, "EVOKERN_HOME": str(tmp_path_factory.mktemp("home")), "PYTHONPATH": paths, "NO_PROXY": "127.0.0.1"})
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, set[int]]]:
+    """A judge of the small task in this process, against eager, with held-out shapes of every kind; and where it may run."""
+    folder = tmp_path_factory.mktemp("judged")
+    opening = Opening(str(small_softmax(folder, held_out=9)), DType.FLOAT32, "cpu", 1, str(folder / "home"), baselines=("eager",))
+    before = os.sched_getaffinity(0)
+    session = Session(opening, lambda _: None)
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before)
+    yield session, own
+    session.close()
+
+
+@pytest.fixture
+def session(judge: tuple[Session, set[int]]) -> Iterator[Session]:
+    """The same, on the judge's processors for as long as a test lasts: what other tests start must not inherit them."""
+    session, own = judge
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, own)
+    yield session
+    os.sched_setaffinity(0, before)

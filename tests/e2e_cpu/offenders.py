@@ -95,14 +95,14 @@ OFFENDERS = {
         Reason.MEMORY,
     ),
     "leaves a child": Offender(
-        kernel("softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) for (;;) sleep(1000);"), Verdict.HACKED, Reason.RESIDUAL_WORK
+        kernel("softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) for (;;) sleep(1000);"), Verdict.CRASHED, Reason.PROCESSES
     ),
     "leaves a grandchild": Offender(
         kernel(
             "softmax(args); static int n = 0; if (n++ == 0 && fork() == 0) { setsid(); if (fork() == 0) for (;;) sleep(1000); _exit(0); }"
         ),
-        Verdict.HACKED,
-        Reason.RESIDUAL_WORK,
+        Verdict.CRASHED,
+        Reason.PROCESSES,
     ),
     "prints 10 MB": Offender(
         kernel("softmax(args); for (int i = 0; i < 10240; ++i) { for (int j = 0; j < 1024; ++j) putchar(65); } fflush(stdout);"),
@@ -137,6 +137,11 @@ OFFENDERS = {
     ),
     "does not compile": Offender(Kernel("cpp", "int run( {"), Verdict.BUILD_FAILED, Reason.COMPILER),
     "has no entry": Offender(Kernel("cpp", "int other() { return 0; }"), Verdict.BUILD_FAILED, Reason.ENTRY),
+    "can call out": Offender(
+        kernel("if (args[0]->shape[0] < 0) connect(3, nullptr, 0); softmax(args);", "#include <sys/socket.h>"),
+        Verdict.SCREENED,
+        Reason.FORBIDDEN_SYMBOL,
+    ),
     "reads a file while it is built": Offender(Kernel("cpp", '#include "/etc/passwd"\n'), Verdict.BUILD_FAILED, Reason.FORBIDDEN_FILE),
     "is right only where the output held NaN": Offender(
         kernel("const bool judged = last(args) != last(args); softmax(args); if (!judged) spoil(args);"), Verdict.WRONG, Reason.TOLERANCE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+
+from evokern.study.small import shrunk
+from evokern.task import load_task
 
 CORE = Path(__file__).parents[2] / "benchmarks" / "tasks" / "core"
 
@@ -15,17 +17,4 @@ def small_softmax(folder: Path, *, held_out: int = 3) -> Path:
         folder: Becomes the suite.
         held_out: How many held-out shapes; nine have one of every kind.
     """
-    task = folder / "softmax_small"
-    shutil.copytree(CORE / "softmax", task)
-    text = (task / "task.toml").read_text()
-    for before, after in (
-        ('name = "softmax"', 'name = "softmax_small"'),
-        ("rows = 1024, cols = 4096", "rows = 512, cols = 2048"),
-        ("rows = 2048, cols = 1003", "rows = 67, cols = 1003"),
-        ("max_elements = 4194304", "max_elements = 1500000"),
-        ("count = 9", f"count = {held_out}"),
-    ):
-        assert before in text
-        text = text.replace(before, after)
-    (task / "task.toml").write_text(text)
-    return task
+    return shrunk(load_task(CORE / "softmax"), folder, held_out=held_out)

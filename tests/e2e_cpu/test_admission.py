@@ -45,12 +45,16 @@ def said(found: list[str], *parts: str) -> bool:
 
 
 def test_outputs_that_need_no_computation() -> None:
-    assert said(spoilt("softmax", "def run(x): return x * 0"), "zeros would pass", "cols=257", "normal")
-    assert said(spoilt("softmax", "def run(x): return x * 0 + 1"), "ones would pass")
-    assert said(spoilt("softmax", "def run(x): return x * 0 + 3"), "the mean of the output would pass")
-    assert said(spoilt("softmax", "def run(x): return x.mean(-1, keepdim=True) + 0 * x"), "the mean of each row would pass")
-    assert said(spoilt("softmax", "def run(x): return x.clone()"), "copy of input 'x' would pass")
-    assert said(spoilt("softmax", "def run(x): return torch.arange(x.shape[1], dtype=x.dtype) + 0 * x"), "the previous call would pass")
+    for body, fake in (
+        ("x * 0", "zeros would pass"),
+        ("x * 0 + 1", "ones would pass"),
+        ("x * 0 + 3", "the mean of the output would pass"),
+        ("x.mean(-1, keepdim=True) + 0 * x", "the mean of each row would pass"),
+        ("x.clone()", "copy of input 'x' would pass"),
+        ("torch.arange(x.shape[1], dtype=x.dtype) + 0 * x", "the previous call would pass"),
+    ):
+        found = spoilt("softmax", f"def run(x): return {body}", distributions=("normal",))
+        assert said(found, fake, "cols=257", "normal"), body
 
 
 def test_a_softmax_of_one_column_is_degenerate() -> None:
@@ -87,3 +91,38 @@ def test_a_reference_that_cancels_needs_a_magnitude() -> None:
 
 def test_a_reference_that_overflows() -> None:
     assert said(spoilt("softmax", "def run(x): return 1 / torch.zeros_like(x)"), "infinities or NaNs")
+
+
+def test_an_operator_that_the_values_never_need() -> None:
+    positive = (
+        "def make_inputs(axes, dtype, generator): return {'x': torch.rand(axes['rows'], axes['cols'], generator=generator).to(dtype)}"
+    )
+    source = f"def run(x): return torch.softmax(torch.relu(x), dim=-1)\n{positive}"
+    found = spoilt("softmax", source, distributions=("task",))
+    assert found == ["dropping `relu` (operator 1 of 2) changes nothing that the rule sees on cols=257,rows=40"]
+    assert spoilt("softmax", source, distributions=("task", "normal")) == [], "one distribution that needs it is enough"
+
+
+def test_one_branch_that_hides_another() -> None:
+    found = spoilt("softmax", "def run(x): return torch.sin(x) + 1e-12 * torch.exp(-x.abs())")
+    assert said(found, "dropping `add`", "changes nothing")
+    assert said(found, "dropping `exp`", "changes nothing")
+    assert not said(found, "dropping `sin`")
+
+
+def test_attention_whose_scores_are_never_needed() -> None:
+    """Scores as small as these leave the plain mean of the values."""
+    source = "def run(x): return torch.nn.functional.scaled_dot_product_attention(x[None] * 1e-5, x[None] * 1e-5, x[None])[0] + x.sign()"
+    assert said(spoilt("softmax", source, distributions=("normal",)), "zeros in the place of `bmm`", "changes nothing")
+
+
+def test_operators_that_a_good_kernel_leaves_out_do_not_condemn() -> None:
+    by_hand = """
+def run(x):
+    shifted = (x.double() if x.dtype is torch.float64 else x.float()).contiguous() - x.amax(-1, keepdim=True)
+    raised = torch.exp(shifted.reshape(x.shape))
+    return (raised / (raised.sum(-1, keepdim=True) + 1e-12)).to(x.dtype)
+"""
+    assert spoilt("softmax", by_hand) == []
+    in_place = "def run(x):\n    y = x.clone()\n    y.mul_(3.0).add_(x.abs())\n    return y * y"
+    assert spoilt("softmax", in_place) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,20 +11,8 @@ from evokern import record
 from evokern.evaluation import BASELINE, INCUMBENT, Evaluation, Reason, Verdict
 from evokern.evaluator.reference.held_out import draw
 from evokern.evaluator.session import Session
-from evokern.evaluator.statement import Opening
 from evokern.kernel import Kernel
-from evokern.task import DType
 from tests.e2e_cpu.offenders import HONEST, OFFENDERS, kernel
-from tests.e2e_cpu.small_task import small_softmax
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("suite")
-    opening = Opening(str(small_softmax(folder, held_out=9)), DType.FLOAT32, "cpu", 1, str(folder / "home"), baselines=("eager",))
-    session = Session(opening, lambda _: None)
-    yield session
-    session.close()
 
 
 def judged(session: Session, kernel: Kernel) -> Evaluation:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from evokern.errors import Unavailable, UsageError
-from evokern.evaluator.reference import oracle
+from evokern.evaluator.reference import edges, oracle
 from evokern.evaluator.reference.oracle import InputSet, Oracle
-from evokern.evaluator.rule.correctness import judge_output, scale_of
+from evokern.evaluator.rule.correctness import element_alone, judge_output, scale_of
 from evokern.task import DISTRIBUTIONS, DType, Task, load_task
 from evokern.testing.served import served
 
@@ -163,13 +163,39 @@ def test_distributions(softmax: Oracle) -> None:
     assert set(DISTRIBUTIONS) == {"normal", "wide", "tiny", "shifted", "spiked", "integers", "task"}
 
 
+def test_edges_hold_what_kernels_get_wrong_and_stay_where_the_reference_is_definite(softmax: Oracle, cross_entropy: Oracle) -> None:
+    drawn = copied(softmax.draw({"rows": 48, "cols": 33}, edges.NAME, 1))
+    x, y = drawn["x"], drawn["y"]
+    assert np.isfinite(y).all()
+    assert (x.max(axis=1) < -1e9).any()
+    assert (x == x[:, :1]).all(axis=1).any()
+    assert np.isneginf(x).any(axis=1).any() and not np.isneginf(x).all(axis=1).any()
+    assert (np.isneginf(x[:, :16]).all(axis=1) & np.isfinite(x[:, 16:]).all(axis=1)).any()
+    assert 1e3 < np.abs(x[np.isfinite(x)]).max() < np.finfo(np.float32).max
+    assert equal(drawn, copied(softmax.draw({"rows": 48, "cols": 33}, edges.NAME, 1)))
+
+    # A masked label costs infinitely much: such rows are drawn as usual.
+    drawn = copied(cross_entropy.draw({"rows": 48, "cols": 33}, edges.NAME, 1))
+    assert np.isfinite(drawn["loss"]).all()
+    assert np.isneginf(drawn["logits"]).any()
+    assert not np.isneginf(drawn["logits"][np.arange(48), drawn["labels"]]).any()
+
+
+def test_edges_of_a_reference_that_mixes_rows_are_of_one_kind_and_definite() -> None:
+    source = "import torch\ndef run(x):\n    return x - x.mean()"
+    for one in started(replace(with_reference("softmax", source), laws=())):
+        found = [copied(one.draw({"rows": 6, "cols": 5}, edges.NAME, seed)) for seed in range(12)]
+        assert all(np.isfinite(drawn["y"]).all() for drawn in found)
+        assert len({round(np.log10(np.abs(drawn["x"]).max() + 1e-30)) for drawn in found}) > 3
+
+
 @pytest.mark.parametrize("name", ["softmax", "rmsnorm", "cross_entropy", "bias_gelu"])
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16])
 def test_rounded_expected_values_pass_on_odd_shapes(name: str, dtype: DType) -> None:
     task = load_task(CORE / name)
     for one in started(task, dtype):
         for axes in ({"rows": 1, "cols": 1}, {"rows": 1, "cols": 7}, {"rows": 13, "cols": 1}, {"rows": 31, "cols": 257}):
-            for distribution in task.distributions:
+            for distribution in (*task.distributions, edges.NAME):
                 drawn = one.draw(axes, distribution, 11)
                 output = task.outputs[0].name
                 expected = drawn.expected[output]
@@ -178,7 +204,7 @@ def test_rounded_expected_values_pass_on_odd_shapes(name: str, dtype: DType) -> 
                     expected,
                     drawn.scale[output],
                     drawn.reduction,
-                    task.tolerance,
+                    element_alone(task.tolerance) if distribution == edges.NAME else task.tolerance,
                     dtype,
                     drawn.reference_error[output],
                 )

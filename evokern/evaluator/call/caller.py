@@ -7,6 +7,7 @@ candidate leaves for later therefore neither reaches the outputs nor escapes the
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import protocol
 from evokern.evaluator.call.runner import REFUSED_TO_LOAD
 from evokern.evaluator.call.window import Frame, Placed
+from evokern.evaluator.timing.contention import idle_ns
+from evokern.sandbox.policy import Policy
 from evokern.sandbox.slot import Slot
 from evokern.sandbox.spawner import Spawner
 
@@ -55,12 +58,20 @@ class Call:
         wall_ns: From GO to DONE.
         queued_ns: Of that, time for which the slot, or the judge to hear it, was ready but had no processor: the machine's doing.
         claimed_ns: The runner's claim.
+        span_ns: From the moment the slot was thawed until it was frozen again: whatever it does, it does in that time.
+        idle_ns: For how long the slot's processors had nothing to do meanwhile, summed up over them; told in ticks of the kernel.
+        memory_bytes: The runner's private memory afterwards; 0 where the kernel does not say.
+        position: Which call of its process it was, from 0.
     """
 
     cpu_ns: int
     wall_ns: int
     queued_ns: int
     claimed_ns: int
+    span_ns: int = 0
+    idle_ns: int = 0
+    memory_bytes: int = 0
+    position: int = 0
 
 
 class Caller:
@@ -77,6 +88,7 @@ class Caller:
         readable: What it may read beside the toolchain.
         writable: What it may write.
         environment: Literal environment.
+        policy: What it may see and ask for.
         timed: Whether its work must not escape the clock by moving to another process.
     """
 
@@ -92,6 +104,7 @@ class Caller:
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
+        policy: Policy = Policy.KERNEL,
         timed: bool = False,
     ) -> None:
         self.slot: Slot = spawner.slot(
@@ -100,13 +113,17 @@ class Caller:
             descriptors=[] if artefact is None else [artefact],
             argument=argument,
             limits=limits,
+            policy=policy,
             readable=readable,
             writable=writable,
             environment=environment or {},
             timed=timed,
         )
         self.frame: Frame | None = None
+        self._cpus = limits.cpus
         self._seq = 0
+        self._loaded = False
+        self._calls = 0
 
     def bind(self, frame: Frame) -> None:
         """Share the windows; returns when they are mapped and the kernel is loaded.
@@ -118,6 +135,7 @@ class Caller:
         record, descriptors = frame.bind(self._next())
         self._send(record, descriptors)
         self._done(START_SECONDS)
+        self._loaded = True
         self.slot.freeze()
 
     def workspace_size(self, placed: Sequence[Placed]) -> int:
@@ -128,7 +146,10 @@ class Caller:
         """
         self.slot.thaw()
         self._send(protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), kind=protocol.Kind.SIZE)))
-        size = protocol.decode_bytes(self._receive(START_SECONDS), self._seq)
+        try:
+            size = protocol.decode_bytes(self._receive(START_SECONDS), self._seq)
+        except protocol.ProtocolViolation as violation:
+            raise Fault(Verdict.HACKED, Reason.PROTOCOL, str(violation)) from None
         self.slot.freeze()
         return size
 
@@ -155,33 +176,43 @@ class Caller:
             Fault: It crashed, refused, timed out, or broke the protocol.
         """
         assert self.frame is not None
-        workspace = self.frame.workspace
-        record = protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), 0, workspace.size if workspace else 0))
-        before, queued = self.slot.cpu_ns(), self.slot.queued_ns() + queued_ns()
-        self.slot.thaw()
+        self._refuse_records("a record before the call")
+        workspace = self.frame.workspace_offset, self.frame.workspace_bytes
+        record = protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), *workspace))
+        idle, before, queued = idle_ns(self._cpus), self.slot.cpu_ns(), self.slot.queued_ns() + queued_ns()
         start = time.monotonic_ns()
+        self.slot.thaw()
+        sent = time.monotonic_ns()
         self._send(record)
         done = self._done(deadline_s)
-        wall = time.monotonic_ns() - start
+        wall = time.monotonic_ns() - sent
         listened = queued_ns()
         self.slot.freeze()
+        span = time.monotonic_ns() - start
         cpu, queued = self.slot.cpu_ns() - before, self.slot.queued_ns() + listened - queued
-        self._refuse_extra_records()
+        idle = idle_ns(self._cpus) - idle
+        self._refuse_records("a second record for one call")
         if done.status:
             raise Fault(Verdict.CRASHED, Reason.REFUSED, f"the kernel returned {done.status}", self.slot.output())
-        return Call(cpu, wall, queued, done.claimed_ns)
+        self._calls += 1
+        return Call(cpu, wall, queued, done.claimed_ns, span, idle, self.slot.memory_bytes(), self._calls - 1)
 
     def close(self) -> int:
         """End the slot and give its windows back; nothing of it is left afterwards.
 
         Returns:
             Processes found beside the runner.
+
+        Raises:
+            Fault: Something of it cannot be ended: a fault of the machine, whatever else went wrong.
         """
-        strays = self.slot.kill().strays
+        death = self.slot.kill()
         if self.frame is not None:
             self.frame.close()
             self.frame = None
-        return strays
+        if death.processes_left:
+            raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"{death.processes_left} processes of a slot outlive it")
+        return death.strays
 
     def _next(self) -> int:
         self._seq += 1
@@ -199,7 +230,9 @@ class Caller:
     def _receive(self, deadline_s: float) -> bytes:
         self.slot.socket.settimeout(deadline_s)
         try:
-            data = self.slot.socket.recv(protocol.MAX_RECORD)
+            data = protocol.receive(self.slot.socket)
+        except protocol.ProtocolViolation as violation:
+            raise Fault(Verdict.HACKED, Reason.PROTOCOL, str(violation), self.slot.output()) from None
         except TimeoutError:
             self.slot.kill()
             raise Fault(Verdict.TIMED_OUT, Reason.DEADLINE_RUN, f"no answer within {deadline_s:.1f} s", self.slot.output()) from None
@@ -215,16 +248,19 @@ class Caller:
         except protocol.ProtocolViolation as violation:
             raise Fault(Verdict.HACKED, Reason.PROTOCOL, str(violation)) from None
 
-    def _refuse_extra_records(self) -> None:
+    def _refuse_records(self, what: str) -> None:
+        """Charge a frozen runner for a record that nobody asked for."""
         self.slot.socket.setblocking(False)
         try:
-            extra = self.slot.socket.recv(protocol.MAX_RECORD)
+            extra = protocol.receive(self.slot.socket)
         except (BlockingIOError, InterruptedError):
             return
+        except protocol.ProtocolViolation as violation:
+            raise Fault(Verdict.HACKED, Reason.PROTOCOL, str(violation), self.slot.output()) from None
         except OSError:
             raise self._death() from None
         if extra:
-            raise Fault(Verdict.HACKED, Reason.PROTOCOL, "a second record for one call")
+            raise Fault(Verdict.HACKED, Reason.PROTOCOL, what, self.slot.output())
         raise self._death()
 
     def _death(self) -> Fault:
@@ -237,8 +273,10 @@ class Caller:
             return Fault(Verdict.CRASHED, Reason.OUTPUT_FLOOD, "printed more than the limit", death.output)
         if death.out_of_memory:
             return Fault(Verdict.CRASHED, Reason.MEMORY, "used more memory than the limit", death.output)
-        if death.status == REFUSED_TO_LOAD:
+        if death.status == REFUSED_TO_LOAD and not self._loaded:  # afterwards it is a kernel that says so
             return Fault(Verdict.BUILD_FAILED, Reason.ENTRY, _last_line(death.output), death.output)
+        if death.status == -signal.SIGSYS:  # what a slot does with a kernel that makes a process (`evokern.sandbox.calls`)
+            return Fault(Verdict.CRASHED, Reason.PROCESSES, "started a process; a kernel may start threads only", death.output)
         if death.too_many_processes:
             return Fault(Verdict.CRASHED, Reason.PROCESSES, "started more processes than the limit", death.output)
         if death.status is not None and death.status < 0:

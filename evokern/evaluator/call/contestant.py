@@ -16,6 +16,7 @@ from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
 from evokern.evaluator.call.window import Frame
+from evokern.sandbox.order import sealed_copy
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload
 
@@ -102,6 +103,7 @@ class KernelContestant:
         zygote: Name of the zygote that preloads the loader.
         limits: Of a slot.
         trusted: See `Contestant`.
+        digest: sha256 of the library, hex, which it must still have whenever it is taken.
     """
 
     name: str
@@ -116,6 +118,7 @@ class KernelContestant:
     environment: Mapping[str, str]
     trusted: bool = False
     resident: bool = False
+    digest: str = ""
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`: one fresh runner serves all of them."""
@@ -169,8 +172,9 @@ class KernelContestant:
     def _start(self, frame: Frame) -> Caller:
         # Windows are shared memory that the slot's memory limit counts once it touches them.
         limits = replace(self.limits, memory_bytes=self.limits.memory_bytes + frame.size)
-        artefact = os.open(self.artefact, os.O_RDONLY | os.O_CLOEXEC)
+        artefact = -1
         try:
+            artefact = self._artefact()
             return Caller(
                 self.spawner,
                 entry=runner.ENTRY,
@@ -185,7 +189,14 @@ class KernelContestant:
             frame.close()
             raise
         finally:
-            os.close(artefact)
+            if artefact >= 0:
+                os.close(artefact)
+
+    def _artefact(self) -> int:
+        try:
+            return sealed_copy(self.artefact, self.digest)
+        except (OSError, ValueError) as error:
+            raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"the built library was lost: {error}") from None
 
     def _workspace(self, caller: Caller, frame: Frame, axes: Axes) -> int:
         scalars = {a.name: a.value or 0 for a in self.task.arguments if a.is_scalar}

@@ -17,24 +17,33 @@ from evokern.evaluator.call.caller import Caller, Fault
 from evokern.evaluator.call.contestant import Axes
 from evokern.evaluator.call.window import (
     Bytes,
+    Frame,
     Placed,
     canary_broken,
-    fill,
     is_unmistakable,
     is_written,
     sentinel_left,
     sentinel_word,
+    surround,
     words,
 )
+from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.oracle import InputSet
 from evokern.evaluator.rule import correctness
-from evokern.task import DType, Role, Task
+from evokern.task import Argument, Role, Task
 
 TILE_ROWS = 32
 """Secret rows checked after a timed call. A kernel that is wrong on a share f of the rows of a call is missed with (1 - f)^32."""
 
 PEEK_SECONDS = 0.05
 """How long an unfinished call is watched, to tell work that goes on from work that was never done."""
+
+PREFILLS = ("sentinel", "sentinel", "zeros", "stale")
+"""What an output holds before a call, the same in every phase: a secret pattern, zeros as from a fresh allocation, or what the last
+call of these shapes left. The last is a plausible answer, but to another question."""
+
+WORKSPACE = ""
+"""Under which name `Exchange.sentinels` keeps the pattern of the kernel's own workspace; no argument has it."""
 
 Rows = NDArray[np.intp]
 
@@ -46,9 +55,9 @@ class Exchange:
     Attributes:
         placed: All arguments, in order.
         values: The set of inputs and expected outputs.
-        rows: Secret permutation of the rows, or None where they lie as drawn.
-        sentinels: Pattern of each output's window, by name.
-        prefill: What the outputs held before: "sentinel", "zeros", or "stale", a plausible answer to another question.
+        rows: Row of the set that each row of the call is, or None where they lie as drawn.
+        sentinels: Pattern of each window beside its tensor, by name; an output may hold it too.
+        prefill: What the outputs held before, from `PREFILLS`.
     """
 
     placed: Sequence[Placed]
@@ -72,8 +81,10 @@ def write(
     rng: np.random.Generator,
     *,
     layout: str,
-    permute: bool,
+    permute: bool = False,
+    rows: Rows | None = None,
     places: np.random.Generator | None = None,
+    prefill: str = "",
 ) -> Exchange:
     """Write one call's inputs and sentinels into a frozen runner's windows.
 
@@ -85,43 +96,61 @@ def write(
         rng: Secret chance: offsets, strides, sentinels, permutation.
         layout: "contiguous", "offset" or "padded".
         permute: Whether to permute rows, where the task states that law.
+        rows: Row of the set to write into each row, where the task states that law; a permutation where `permute` says so.
         places: Chance of offsets and strides alone, to call twice at the same addresses; `rng` where None.
+        prefill: One of `PREFILLS`; by chance where empty.
     """
-    assert caller.frame is not None
+    frame = caller.frame
+    assert frame is not None
     scalars = {a.name: values.inputs[a.name] for a in task.arguments if a.is_scalar}
-    placed = caller.frame.place(axes, layout, scalars, places or rng)
-    rows = rng.permutation(placed[-1].view.shape[0]) if permute and "rows" in task.laws else None
-    sentinels = {}
-    # A timed call is checked in tiles, which a stale answer could slip through; there outputs hold the sentinel or zeros.
-    prefill = str(rng.choice(["sentinel", "sentinel", "sentinel", "zeros"] if permute else ["sentinel", "sentinel", "zeros", "stale"]))
+    placed = frame.place(axes, layout, scalars, places or rng)
+    if permute and "rows" in task.laws:
+        rows = rng.permutation(_leading(task, placed))
+    exchange = Exchange(placed, values, rows, {}, _possible(prefill or str(rng.choice(PREFILLS)), frame, placed, values))
     for one in placed:
-        if one.window is None:
-            continue
-        if is_written(one):
-            sentinels[one.argument.name] = sentinel_word(one.dtype, rng)
-            fill(one.window, sentinels[one.argument.name])
-            _prefill(one, values, prefill)
-        if one.argument.role is not Role.OUT:
-            source = values.inputs[one.argument.name]
-            if rows is not None and has_rows(task, one):
-                # mode="clip" lets numpy write straight into the window; a permutation is never out of range.
-                np.take(source, rows, axis=0, out=one.view, mode="clip")
-            else:
-                one.view[...] = source
-    if caller.frame.workspace is not None:
-        fill(caller.frame.workspace, rng.integers(0, 256, 4, np.uint8))
-    return Exchange(placed, values, rows, sentinels, prefill)
+        if one.window is not None:
+            word = exchange.sentinels[one.argument.name] = sentinel_word(one.dtype, rng)
+            _write_one(task, exchange, one, word, frame.previous[0])
+    exchange.sentinels[WORKSPACE] = rng.integers(0, 256, 8, np.uint8)
+    frame.place_workspace(exchange.sentinels[WORKSPACE], places or rng)
+    frame.previous = placed, values
+    return exchange
 
 
-def _prefill(one: Placed, values: InputSet, prefill: str) -> None:
-    """Put something into an output that a kernel may take for its own work."""
-    if one.argument.role is not Role.OUT or prefill == "sentinel" or one.dtype is DType.BFLOAT16:
-        return
-    if prefill == "zeros":
+def _write_one(task: Task, exchange: Exchange, one: Placed, word: Bytes, previous: Sequence[Placed]) -> None:
+    """One argument's memory before a call: its values, and a pattern all around them."""
+    role = one.argument.role
+    # Copied before anything is filled: the two places may overlap.
+    stale = _of(previous, one.argument).view.copy() if role is Role.OUT and exchange.prefill == "stale" else None
+    surround(one, word)
+    if stale is not None:
+        one.view[...] = stale
+    elif role is Role.WORKSPACE_ZEROED or (role is Role.OUT and exchange.prefill == "zeros"):
         one.view[...] = 0
+    elif role in (Role.OUT, Role.WORKSPACE):
+        words(one.view)[...] = word.view(f"u{len(word)}")[0]
     else:
-        expected = values.expected[one.argument.name]
-        one.view[...] = np.roll(expected, 1, axis=0) if expected.shape[0] > 1 else expected * 2 + 1
+        source = exchange.values.inputs[one.argument.name]
+        if exchange.rows is not None and has_rows(task, one):
+            # mode="clip" lets numpy write straight into the window; a row is never out of range.
+            np.take(source, exchange.rows, axis=0, out=one.view, mode="clip")
+        else:
+            one.view[...] = source
+
+
+def _possible(prefill: str, frame: Frame, placed: Sequence[Placed], values: InputSet) -> str:
+    """The prefill itself, or the sentinel where what the last call left has other shapes or answers this very question."""
+    previous, answered = frame.previous
+    alike = [p.place.shape for p in previous] == [p.place.shape for p in placed]
+    return prefill if prefill != "stale" or (alike and answered is not values) else "sentinel"
+
+
+def _of(placed: Sequence[Placed], argument: Argument) -> Placed:
+    return next(one for one in placed if one.argument.name == argument.name)
+
+
+def _leading(task: Task, placed: Sequence[Placed]) -> int:
+    return int(_of(placed, task.outputs[0]).view.shape[0])
 
 
 def verify_all(task: Task, caller: Caller, exchange: Exchange) -> float:
@@ -137,14 +166,20 @@ def verify_all(task: Task, caller: Caller, exchange: Exchange) -> float:
     for one in exchange.placed:
         if one.window is None:
             continue
+        name = one.argument.name
         if is_written(one):
-            word = exchange.sentinels[one.argument.name]
             _refuse_unwritten(caller, exchange, one)
             worst = max(worst, _verify_values(task, caller, exchange, one))
-            if canary_broken(one, word):
-                raise Fault(Verdict.WRONG, Reason.CANARY, f"memory beside '{one.argument.name}' was written")
-        elif not _unchanged(task, exchange, one):
-            raise Fault(Verdict.WRONG, Reason.INPUT_CHANGED, f"'{one.argument.name}' was changed")
+        elif one.argument.role is Role.WORKSPACE_ZEROED:
+            if one.view.any():
+                raise Fault(Verdict.WRONG, Reason.WORKSPACE_DIRTY, f"'{name}' must be zero again after a call")
+        elif one.argument.role is not Role.WORKSPACE and not _unchanged(task, exchange, one):
+            raise Fault(Verdict.WRONG, Reason.INPUT_CHANGED, f"'{name}' was changed")
+        if canary_broken(one, exchange.sentinels[name]):
+            raise Fault(Verdict.WRONG, Reason.CANARY, f"memory beside '{name}' was written")
+    assert caller.frame is not None
+    if caller.frame.workspace_overrun(exchange.sentinels[WORKSPACE]):
+        raise Fault(Verdict.WRONG, Reason.CANARY, "memory beside the workspace was written")
     return worst
 
 
@@ -164,12 +199,13 @@ def verify_tiles(task: Task, caller: Caller, exchange: Exchange, rng: np.random.
 
 def _verify_values(task: Task, caller: Caller, exchange: Exchange, one: Placed, tile: Rows | None = None) -> float:
     name = one.argument.name
+    at_edges = exchange.values.distribution == edges.NAME
     finding = correctness.judge_output(
         one.view,
         exchange.values.expected[name],
         exchange.values.scale[name],
         exchange.values.reduction,
-        task.tolerance,
+        correctness.element_alone(task.tolerance) if at_edges else task.tolerance,
         one.dtype,
         exchange.values.reference_error[name],
         sentinel=int.from_bytes(exchange.sentinels[name].tobytes(), "little") if exchange.prefill == "sentinel" else None,
@@ -178,7 +214,8 @@ def _verify_values(task: Task, caller: Caller, exchange: Exchange, one: Placed, 
     )
     if not finding.ok:
         refuse_work_in_progress(caller, one)
-        raise Fault(Verdict.WRONG, finding.reason, f"'{name}': {finding.detail}")
+        where = " (its row of inputs is at an edge of values, such as very low, constant, or partly -inf)" if at_edges else ""
+        raise Fault(Verdict.WRONG, finding.reason, f"'{name}': {finding.detail}{where}")
     return finding.worst
 
 

@@ -7,6 +7,8 @@ travel as descriptors beside BIND. Integers are little-endian.
 
 from __future__ import annotations
 
+import select
+import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,6 +112,33 @@ class Done:
     seq: int
     status: int
     claimed_ns: int
+
+
+def receive(sock: socket.socket) -> bytes:
+    """One record from a runner, or b"" where it has hung up. It may hold nothing but bytes.
+
+    Args:
+        sock: The judge's end.
+
+    Raises:
+        ProtocolViolation: An empty or oversized datagram, or one with descriptors; these are closed by the system.
+        TimeoutError: Nothing came within the socket's time.
+        BlockingIOError: Nothing is there and the socket does not wait.
+    """
+    data, _, flags, _ = sock.recvmsg(MAX_RECORD)
+    if flags & socket.MSG_CTRUNC:
+        raise ProtocolViolation("a record with descriptors")
+    if flags & socket.MSG_TRUNC:
+        raise ProtocolViolation(f"a record of more than {MAX_RECORD} bytes")
+    if not data and not _hung_up(sock):
+        raise ProtocolViolation("an empty record")
+    return data
+
+
+def _hung_up(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, 0)  # POLLHUP is always told
+    return bool(poll.poll(0))
 
 
 def encode_bind(bind: Bind) -> bytes:

@@ -3,10 +3,14 @@
 It is forked from a zygote into a slot, holds nothing but its windows, its socket and the artefact, and answers the judge's
 records (`evokern.evaluator.call.protocol`). Everything it says is a claim. It imports as little as it can: whatever is in this
 process can be read by the candidate.
+
+A kernel's windows lie between pages that nobody may touch and never beside each other: what reads or writes past the memory
+of a tensor ends by a signal, here as it might on any user's machine.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import mmap
@@ -24,12 +28,19 @@ ENTRY = "evokern.evaluator.call.runner:serve"
 REFUSED_TO_LOAD = 120
 """Exit status of a runner whose artefact has no usable entry."""
 
+GUARD_BYTES = 1 << 20
+"""Untouchable address space before and after each window: more than a row of any task here, so that no read strides across it."""
+
+_PROT_NONE, _PROT_READ_WRITE = 0x0, 0x3
+_MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_POPULATE = 0x1, 0x2, 0x10, 0x20, 0x4000, 0x8000
+"""Of asm-generic/mman.h and mman-common.h, the same on x86_64 and aarch64."""
+
 
 class Loaded(Protocol):
     """A loaded kernel, as a backend's loader returns it."""
 
-    def bind(self, specs: Sequence[protocol.Spec], windows: Sequence[mmap.mmap | None], workspace: mmap.mmap | None) -> None:
-        """Take the windows of all calls that follow; None for scalars."""
+    def bind(self, specs: Sequence[protocol.Spec], windows: Sequence[int], workspace: int) -> None:
+        """Take the addresses of the windows of all calls that follow; 0 for scalars, and where there is no workspace."""
         ...
 
     def run(self, go: protocol.Go) -> int:
@@ -52,13 +63,16 @@ def serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> N
     settings = json.loads(argument)
     module, function = settings["loader"].split(":")
     loaded = _load(getattr(importlib.import_module(module), function), descriptors[0], settings["entry"])
+    windows: list[Guarded] = []
     while True:
         data, received, _, _ = socket.recv_fds(sock, protocol.MAX_RECORD, 64)
         if not data:
             return
         request = protocol.decode_request(data)
         if isinstance(request, protocol.Bind):
-            _bind(loaded, request, received)
+            for window in windows:
+                window.close()
+            windows = _bind(loaded, request, received)
             sock.send(protocol.encode_done(protocol.Done(request.seq, 0, 0)))
         elif request.kind is protocol.Kind.SIZE:
             sock.send(protocol.encode_bytes(request.seq, loaded.workspace_size(request)))
@@ -87,13 +101,63 @@ def _load(load: Any, descriptor: int, entry: str) -> Loaded:
     return loaded
 
 
-def _bind(loaded: Loaded, bind: protocol.Bind, descriptors: Sequence[int]) -> None:
-    windows = map_windows(bind, descriptors)
-    loaded.bind(bind.specs, windows[:-1], windows[-1])
+class Guarded:
+    """A window with `GUARD_BYTES` before and after it that nobody may touch.
+
+    Args:
+        descriptor: Of the shared memory; closed here.
+        size: Its bytes, a multiple of the page size.
+
+    Attributes:
+        address: Of its first byte.
+
+    Raises:
+        OSError: There is no room for it.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._length = size + 2 * GUARD_BYTES
+        reserved = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE
+        self._start = _map(None, self._length, _PROT_NONE, reserved, -1)
+        # Every page is mapped before the first call, so that no page fault lands in a timed one.
+        shared = _MAP_SHARED | _MAP_FIXED | _MAP_POPULATE
+        self.address = _map(self._start + GUARD_BYTES, size, _PROT_READ_WRITE, shared, descriptor)
+        os.close(descriptor)
+
+    def close(self) -> None:
+        """Unmap it, guards included."""
+        _LIBC.munmap(self._start, self._length)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_FAILED = ctypes.c_void_p(-1).value
+
+
+def _map(address: int | None, size: int, protection: int, flags: int, descriptor: int) -> int:
+    # Python's own mmap maps wherever the system likes, which may be right beside another window.
+    found: int | None = _LIBC.mmap(address, size, protection, flags, descriptor, 0)
+    if found is None or found == _FAILED:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return found
+
+
+def _bind(loaded: Loaded, bind: protocol.Bind, descriptors: Sequence[int]) -> list[Guarded]:
+    waiting = list(descriptors)
+    sizes = [*(spec.window_bytes for spec in bind.specs), bind.workspace_bytes]
+    windows = [Guarded(waiting.pop(0), size) if size else None for size in sizes]
+    for left in waiting:
+        os.close(left)
+    *addresses, workspace = (window.address if window else 0 for window in windows)
+    loaded.bind(bind.specs, addresses, workspace)
+    return [window for window in windows if window]
 
 
 def map_windows(bind: protocol.Bind, descriptors: Sequence[int]) -> list[mmap.mmap | None]:
-    """The windows of a BIND, mapped and touched; the last entry is the workspace. Closes the descriptors."""
+    """The windows of a BIND, mapped and touched, for a process that is trusted; the last entry is the workspace. Closes the descriptors."""
     waiting = list(descriptors)
     sizes = [*(spec.window_bytes for spec in bind.specs), bind.workspace_bytes]
     windows = [_mapped(waiting.pop(0), size) if size else None for size in sizes]

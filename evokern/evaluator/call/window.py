@@ -1,8 +1,12 @@
 """Windows: the memory that the judge shares with one runner, a tensor each (EVALUATOR section 2).
 
 The judge allocates everything. A window is a memfd sealed in size, mapped and touched on both sides before the first call,
-with slack so that every call uses another offset. Outputs are filled with a fresh sentinel over the whole window, so what
-lies beside an output, between padded rows included, is a canary.
+with slack so that every call uses another offset. A tensor lies within `SLACK_BYTES` of one end of its window, in every
+fourth call flush with it: in the runner an untouchable page follows there, so that a kernel that goes on reading ends. What
+lies beside a tensor, between padded rows included, is a canary: filled anew for every call, and looked at afterwards.
+
+Inputs are writable, like everything else: a page that refuses writes would end a kernel that changes its input by a signal,
+and its author would not be told why. They are compared bit by bit instead, and written anew before every call.
 """
 
 from __future__ import annotations
@@ -32,6 +36,9 @@ ALIGNMENT = 64
 
 PAD_ELEMENTS = 48
 """Largest padding of a row."""
+
+FLUSH = 4
+"""One call in so many has a tensor flush with an end of its window."""
 
 _SEALS = 0x1 | 0x2 | 0x4
 """F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW of linux/fcntl.h."""
@@ -92,6 +99,23 @@ class Placed:
     view: Tensor
     window: Window | None
 
+    @property
+    def extent(self) -> int:
+        """Bytes from its first element to its last, padding between rows included."""
+        return extent(self.place.shape, self.place.strides) * self.dtype.itemsize
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there is room between its rows."""
+        return self.extent != self.view.size * self.dtype.itemsize
+
+    def around(self) -> tuple[Bytes, Bytes]:
+        """Up to `SLACK_BYTES` of the window before its first element, and after its last; whole words of its element type."""
+        assert self.window is not None
+        first, last, size = self.place.offset, self.place.offset + self.extent, self.dtype.itemsize
+        end = min(last + SLACK_BYTES, self.window.size)
+        return self.window.bytes[max(first - SLACK_BYTES, first % size) : first], self.window.bytes[last : end - (end - last) % size]
+
 
 class Frame:
     """All windows of one runner, large enough for every call it will get.
@@ -110,6 +134,10 @@ class Frame:
                 elements = max(_padded_elements(argument.shape_for(axes)) for axes in shapes)
                 self.windows[argument.name] = Window(_round_up(elements * argument.dtype_for(dtype).itemsize + 2 * SLACK_BYTES))
         self.workspace: Window | None = None
+        self.workspace_bytes = 0
+        self.workspace_offset = 0
+        self.previous: tuple[Sequence[Placed], object] = ((), None)
+        """Where the last call's arguments lay, and the set that they were."""
 
     @property
     def size(self) -> int:
@@ -117,8 +145,23 @@ class Frame:
         return sum(w.size for w in self._all())
 
     def add_workspace(self, size: int) -> None:
-        """Add a workspace; the frame must be bound again."""
-        self.workspace = Window(_round_up(size + SLACK_BYTES))
+        """Add a workspace of so many bytes; the frame must be bound again."""
+        self.workspace_bytes = size
+        self.workspace = Window(_round_up(size + 2 * SLACK_BYTES))
+
+    def place_workspace(self, word: Bytes, rng: np.random.Generator) -> None:
+        """Choose where the workspace of one call begins, and fill it and what lies beside it with a word of eight bytes."""
+        if self.workspace is not None:
+            self.workspace_offset = _offset(self.workspace.size, self.workspace_bytes, ALIGNMENT, rng)
+            fill(self.workspace.bytes, word)
+
+    def workspace_overrun(self, word: Bytes) -> bool:
+        """Whether anything beside the workspace, within `SLACK_BYTES`, is not the word that was there before the call."""
+        if self.workspace is None:
+            return False
+        first, last = self.workspace_offset, _round_up(self.workspace_offset + self.workspace_bytes, len(word))
+        beside = self.workspace.bytes[max(first - SLACK_BYTES, 0) : first], self.workspace.bytes[last : last + SLACK_BYTES]
+        return any(bool((memory.view(np.uint64) != word.view(np.uint64)[0]).any()) for memory in beside)
 
     def bind(self, seq: int) -> tuple[bytes, list[int]]:
         """The BIND record and the descriptors that go with it."""
@@ -156,8 +199,8 @@ class Frame:
         if layout == "contiguous":
             # Allocators align large blocks to pages, small ones to lines: both occur.
             step = mmap.PAGESIZE if rng.integers(3) == 0 else ALIGNMENT
-        offset = int(rng.integers(1, SLACK_BYTES // step)) * step
         window = self.windows[argument.name]
+        offset = _offset(window.size, extent(shape, strides) * kind.itemsize, step, rng)
         view: Tensor = np.ndarray(shape, kind, window.bytes.data, offset, [s * kind.itemsize for s in strides])
         return Placed(argument, dtype, protocol.Place(offset, shape, strides), view, window)
 
@@ -176,6 +219,18 @@ def _round_up(size: int, unit: int = mmap.PAGESIZE) -> int:
 
 def _padded_elements(shape: Sequence[int]) -> int:
     return math.prod(shape[:-1]) * (shape[-1] + PAD_ELEMENTS) if len(shape) > 1 else math.prod(shape)
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to the last of a tensor, both included; 0 where it is empty."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+
+
+def _offset(size: int, used: int, step: int, rng: np.random.Generator) -> int:
+    """Where something of `used` bytes begins in `size` bytes: near one end at a multiple of `step`, now and then as near as can be."""
+    last = (size - used) // step
+    shift = 0 if rng.integers(FLUSH) == 0 else int(rng.integers(SLACK_BYTES // step))
+    return step * (min(shift, last) if rng.integers(2) else max(last - shift, 0))
 
 
 def _strides(shape: Sequence[int], layout: str, rng: np.random.Generator) -> tuple[int, ...]:
@@ -222,10 +277,19 @@ def words(array: Tensor) -> NDArray[Any]:
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))
 
 
-def fill(window: Window, word: Bytes) -> None:
-    """Fill a whole window with a word."""
+def fill(memory: Bytes, word: Bytes) -> None:
+    """Fill memory with a word, from its first byte on; what is left at its end stays as it is."""
     kind = np.dtype(f"u{len(word)}")
-    window.bytes[: window.size // len(word) * len(word)].view(kind)[:] = word.view(kind)[0]
+    memory[: len(memory) // len(word) * len(word)].view(kind)[:] = word.view(kind)[0]
+
+
+def surround(placed: Placed, word: Bytes) -> None:
+    """Fill what lies beside a tensor, between its rows included, with a word; the tensor itself is written afterwards."""
+    assert placed.window is not None
+    for memory in placed.around():
+        fill(memory, word)
+    if placed.is_padded:
+        fill(placed.window.bytes[placed.place.offset : placed.place.offset + placed.extent], word)
 
 
 def sentinel_left(placed: Placed, word: Bytes) -> int:
@@ -234,8 +298,13 @@ def sentinel_left(placed: Placed, word: Bytes) -> int:
 
 
 def canary_broken(placed: Placed, word: Bytes) -> bool:
-    """Whether anything in the window beside the output's elements was written."""
+    """Whether anything beside a tensor's elements, within `SLACK_BYTES`, is not the word that was there before the call."""
     assert placed.window is not None
-    memory = placed.window.bytes[: placed.window.size // len(word) * len(word)].view(f"u{len(word)}")
-    unwritten = int(np.count_nonzero(memory == word.view(f"u{len(word)}")[0]))
-    return unwritten - sentinel_left(placed, word) != memory.size - placed.view.size
+    wanted = word.view(f"u{len(word)}")[0]
+    if any((memory.view(wanted.dtype) != wanted).any() for memory in placed.around()):
+        return True
+    if not placed.is_padded:
+        return False
+    whole = placed.window.bytes[placed.place.offset : placed.place.offset + placed.extent].view(wanted.dtype)
+    unwritten = int(np.count_nonzero(whole == wanted))
+    return bool(unwritten - sentinel_left(placed, word) != whole.size - placed.view.size)

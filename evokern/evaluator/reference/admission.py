@@ -5,11 +5,17 @@ reference agree, the reference itself passes, every input matters, and no parame
 Otherwise it is degenerate, with the reasons in words.
 
 Where the task states the `rows` law, workloads are judged on their first rows only: rows are then independent, and a fake
-that fails on some fails on all. Kernels that drop one operator are not tried here.
+that fails on some fails on all.
+
+A kernel that drops one of the reference's operators (`mutants`) must fail too, on one set of each workload at least. It
+counts only where it computes something else than the reference on some distribution, be it one that the task does not use:
+there are operators that a good kernel leaves out, such as the subtraction of the largest element in a softmax that was
+written out.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,12 +23,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evokern.errors import UsageError
+from evokern.evaluator.reference.mutants import BARE, LOOK, Mutant, mutants_of
 from evokern.evaluator.reference.oracle import InputSet, Oracle
 from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Finding, as_float, judge_output, judge_repeat
-from evokern.task import Argument, DType, Role, Task
+from evokern.task import DISTRIBUTIONS, Argument, DType, Role, Task
 
 ROWS = 64
 """Rows of a workload that are judged where rows are independent."""
+
+MUTANT_SECONDS = 30.0
+"""Wall time for the mutants of one task; those that it does not reach are not tried."""
+
+SAME = 1e-9
+"""Relative error, float64, up to which a mutant computes what the reference does."""
 
 
 class Seeds(Protocol):
@@ -74,6 +88,10 @@ def admit(task: Task, dtype: DType, oracle: Oracle, seeds: Seeds) -> list[str]:
             drawn.release()
             other.release()
     reasons |= dict.fromkeys(f"no output depends on input '{name}'" for name, idle in without_effect.items() if idle)
+    deadline = time.monotonic() + MUTANT_SECONDS
+    for workload in task.search:
+        found = _unseen(task, dtype, oracle, _fewer_rows(task, dict(workload.axes)), seeds, deadline)
+        reasons |= dict.fromkeys(f"{mutant} changes nothing that the rule sees on {workload.name}" for mutant in found)
     return list(reasons)
 
 
@@ -82,6 +100,59 @@ def _fewer_rows(task: Task, axes: dict[str, int]) -> dict[str, int]:
     if "rows" in task.laws and leading and leading[0] in axes:
         axes[leading[0]] = min(axes[leading[0]], ROWS)
     return axes
+
+
+def _unseen(task: Task, dtype: DType, oracle: Oracle, axes: dict[str, int], seeds: Seeds, deadline: float) -> list[Mutant]:
+    """Mutants of the reference that pass on every set of a workload and yet compute something else."""
+    seed = seeds.seed("mutants", *sorted(axes.items()))
+    alive: list[Mutant] | None = None
+    for distribution in task.distributions:
+        drawn = oracle.draw(axes, distribution, seed, mutant=LOOK)
+        if alive is None:
+            alive = mutants_of(oracle.operators)
+        alive = [m for m in alive if time.monotonic() < deadline and _survives(task, dtype, oracle, drawn, m)]
+        drawn.release()
+    return [m for m in alive or [] if _computes_else(task, oracle, axes, seed, m)]
+
+
+def _survives(task: Task, dtype: DType, oracle: Oracle, drawn: InputSet, mutant: Mutant) -> bool:
+    values = _mutated(oracle, drawn.axes, drawn.distribution, drawn.seed, mutant.where)
+    if values is None:
+        return False
+    passes = not _differs(task, dtype, drawn, values.expected)
+    values.release()
+    return passes
+
+
+def _computes_else(task: Task, oracle: Oracle, axes: dict[str, int], seed: int, mutant: Mutant) -> bool:
+    """Whether it differs from the reference beyond rounding on some distribution, the task's own or not."""
+    for distribution in dict.fromkeys([*task.distributions, *(d for d in DISTRIBUTIONS if d != "task")]):
+        drawn = oracle.draw(axes, distribution, seed, mutant=BARE)
+        values = _mutated(oracle, axes, distribution, seed, mutant.bare)
+        same = values is not None and all(equal(values.expected[n], drawn.expected[n]) for n in drawn.expected)
+        drawn.release()
+        if values is not None:
+            values.release()
+        if not same:
+            return True
+    return False
+
+
+def _mutated(oracle: Oracle, axes: dict[str, int], distribution: str, seed: int, which: tuple[int, ...]) -> InputSet | None:
+    """The set whose outputs the mutant computed; None where it cannot run."""
+    try:
+        return oracle.draw(axes, distribution, seed, mutant=which)
+    except UsageError:
+        return None
+
+
+def equal(one: NDArray[Any], two: NDArray[Any]) -> bool:
+    """Whether two results agree but for the rounding of float64, infinities and NaNs included."""
+    finite = np.isfinite(two)
+    if not np.array_equal(finite, np.isfinite(one)) or not np.array_equal(one[~finite], two[~finite], equal_nan=True):
+        return False
+    size = np.abs(two[finite])
+    return bool((np.abs(one[finite] - two[finite]) <= SAME * (size + (size.mean() if size.size else 0.0))).all())
 
 
 def _faults(task: Task, dtype: DType, oracle: Oracle, drawn: InputSet, other: InputSet) -> Iterator[str]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evokern import record
 from evokern.errors import EvokernError, Unavailable
 from evokern.evaluator.call import protocol
 from evokern.evaluator.call.mapped import ENVIRONMENT, keep_memory_mapped
@@ -155,7 +156,7 @@ class Baseline:
             self._sock.settimeout(before)
         if not data:
             raise Unavailable("the baseline's process ended", where=self._task.name, mend="It may have run out of memory")
-        answer: dict[str, Any] = json.loads(data)
+        answer = record.fields(data)
         if "error" in answer:
             raise EvokernError(str(answer["error"]), where=self._task.name)
         return answer

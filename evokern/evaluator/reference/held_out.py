@@ -23,6 +23,12 @@ FEW_ROWS = 4
 LONG_SHARE = 0.5
 """A workload of at least this share of `max_elements` counts as long enough to time."""
 
+SHARE_TOLD = 0.25
+"""Share of a set's entropy that the gate may tell before another takes its place."""
+
+FEWEST_BITS = 16
+"""A set that were retired sooner would cost more than it hides: drawing one takes as long as some evaluations."""
+
 _TRIES = 400
 
 
@@ -73,6 +79,25 @@ def draw(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
         elements = math.prod(value for _, value in axes)
         drawn.append(HeldOutWorkload(axes, layouts[(first + index) % len(layouts)], elements >= LONG_SHARE * task.held_out.max_elements))
     return drawn
+
+
+def entropy_bits(task: Task) -> float:
+    """Bits that somebody must be told to know a set: the shapes of its workloads, as if each were drawn from the ranges alone.
+
+    A set mixes kinds that are smaller than the ranges, which a task's author may know; `budget_bits` leaves room for that.
+    """
+    each = math.log2(len(task.held_out.layouts)) + sum(_free_bits(low, high) for _, low, high in task.held_out.axes)
+    room = math.log2(task.held_out.max_elements) + math.log2(len(task.held_out.layouts))
+    return task.held_out.count * min(each, room)
+
+
+def budget_bits(task: Task) -> int:
+    """Answers of the gate after which a set is retired: `SHARE_TOLD` of its entropy, and no fewer than `FEWEST_BITS`."""
+    return max(FEWEST_BITS, math.floor(SHARE_TOLD * entropy_bits(task)))
+
+
+def _free_bits(low: int, high: int) -> float:
+    return math.log2(high - low + 1)
 
 
 class _Chance:

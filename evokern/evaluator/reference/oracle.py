@@ -8,6 +8,8 @@ Every value comes from (seed, distribution, axes) alone. Float inputs are drawn 
 takes the place of integers, scalars and flags, and under the distribution "task" of floats too. Parameters are standard
 normal under every distribution, so they are never at an identity value. Expected outputs are the reference's in float64 on
 the very values that kernels get in the run's dtype.
+
+A draw of `edges.NAME` has its float inputs at the ends of what the element type holds, as far as the reference is definite there.
 """
 
 from __future__ import annotations
@@ -20,16 +22,19 @@ import mmap
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evokern import record
 from evokern.errors import Unavailable, UsageError
 from evokern.evaluator.call.mapped import keep_memory_mapped
-from evokern.evaluator.rule.correctness import Floats, RowErrors, Scale, row_errors, scale_of
-from evokern.task import RUN_DTYPE, DType, Role, Task, evaluate_expression
+from evokern.evaluator.reference import edges
+from evokern.evaluator.reference.mutants import LOOK, MOST_OPERATORS, dropped
+from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Floats, RowErrors, Scale, row_errors, rows_within, scale_of
+from evokern.task import RUN_DTYPE, DType, Role, Task, Tolerance, evaluate_expression
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +53,9 @@ _ALIGNMENT = 64
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _NUMPY = {DType.FLOAT32: "f4", DType.FLOAT16: "f2", DType.BFLOAT16: "u2"}
 _NUMPY |= {DType.INT64: "i8", DType.INT32: "i4", DType.INT8: "i1", DType.BOOL: "?"}
+_ROW_PARTS = ("row_rms", "row_mean", "row_scale", "eager_square", "eager_mean")
 _CHANGED_SCALAR = 2.0
+_EDGES_TRIED = 4
 
 
 @dataclass
@@ -114,17 +121,22 @@ class Oracle:
         self._sock.settimeout(SECONDS)
         self._free: list[_Block] = []
         self._has_magnitude = defines(task.reference, "magnitude")
+        self.operators: list[list[Any]] = []  # of the last draw that asked for a mutant, see `mutants.dropped`
         self._ask({"op": "load"})
 
-    def draw(self, axes: Mapping[str, int], distribution: str, seed: int, *, redraw: str = "") -> InputSet:
+    def draw(
+        self, axes: Mapping[str, int], distribution: str, seed: int, *, redraw: str = "", mutant: tuple[int, ...] | None = None
+    ) -> InputSet:
         """One set of inputs with its expected outputs.
 
         Args:
             axes: Value of every axis.
-            distribution: Name from `evokern.task.DISTRIBUTIONS`.
+            distribution: Name from `evokern.task.DISTRIBUTIONS`, or `edges.NAME`.
             seed: In [0, 2^63); equal arguments give equal bits on the same machine.
             redraw: Name of one input that is drawn from another seed, all others staying as they are; a scalar of fixed
                 value is doubled. Empty for none.
+            mutant: Which operator of the reference to drop in what is expected, see `mutants.dropped`; None for none. But for
+                `LOOK`, only `expected` of the set is then filled.
 
         Raises:
             UsageError: The reference fails, or returns something that the task does not declare.
@@ -134,12 +146,15 @@ class Oracle:
         plan = self._plan(axes)
         block = self._block_for(plan.size)
         request = {"op": "draw", "axes": axes, "distribution": distribution, "seed": seed, "redraw": redraw, "places": plan.places}
+        request["reduction"] = self._reduction(axes)
+        request["mutant"] = mutant
         try:
             answer = self._ask(request, [block.descriptor])
         except UsageError:
             self.take_back(block)
             raise
         arrays = {name: block.array(place) for name, place in plan.places.items()}
+        self.operators = answer["operators"]
         return self._input_set(axes, distribution, seed, arrays, answer["scalars"], block)
 
     def take_back(self, block: _Block) -> None:
@@ -165,7 +180,7 @@ class Oracle:
             shape = argument.shape_for(axes)
             rows = int(np.prod(shape[:-1] if len(shape) > 1 else shape, dtype=np.int64))
             plan.add(f"out.{argument.name}", "f8", shape)
-            for part in ("row_rms", "row_mean", "row_scale", "eager_square", "eager_mean"):
+            for part in (*_ROW_PARTS, "allowance"):
                 plan.add(f"{part}.{argument.name}", "f8", (rows,))
             if self._has_magnitude:
                 plan.add(f"magnitude.{argument.name}", "f8", shape)
@@ -185,12 +200,18 @@ class Oracle:
             kind = _NUMPY[argument.dtype_for(self.dtype)]
             inputs[argument.name] = np.array(scalars[argument.name], kind) if argument.is_scalar else arrays[f"in.{argument.name}"]
         names = [argument.name for argument in self.task.outputs]
-        scales = {
-            n: Scale(arrays[f"row_rms.{n}"], arrays[f"row_mean.{n}"], arrays[f"row_scale.{n}"], arrays.get(f"magnitude.{n}")) for n in names
-        }
+        scales = {n: self._scale(arrays, n, at_edges=distribution == edges.NAME) for n in names}
         errors = {n: [RowErrors(arrays[f"eager_square.{n}"], arrays[f"eager_mean.{n}"])] for n in names}
-        reduction = max(1, evaluate_expression(self.task.reduction, axes))
-        return InputSet(axes, distribution, seed, inputs, {n: arrays[f"out.{n}"] for n in names}, scales, errors, reduction, block, self)
+        expected = {n: arrays[f"out.{n}"] for n in names}
+        return InputSet(axes, distribution, seed, inputs, expected, scales, errors, self._reduction(axes), block, self)
+
+    @staticmethod
+    def _scale(arrays: Mapping[str, NDArray[Any]], name: str, *, at_edges: bool) -> Scale:
+        magnitude, allowance = arrays.get(f"magnitude.{name}"), arrays[f"allowance.{name}"] if at_edges else None
+        return Scale(arrays[f"row_rms.{name}"], arrays[f"row_mean.{name}"], arrays[f"row_scale.{name}"], magnitude, allowance)
+
+    def _reduction(self, axes: Mapping[str, int]) -> int:
+        return max(1, evaluate_expression(self.task.reduction, axes))
 
     def _block_for(self, size: int) -> _Block:
         for index in reversed(range(len(self._free))):  # the last one given back is the likeliest to be in a cache
@@ -208,7 +229,7 @@ class Oracle:
             raise Unavailable(f"the oracle's process ended: {error}", where=self.task.name) from error
         if not data:
             raise Unavailable("the oracle's process ended", where=self.task.name, mend="It may have run out of memory")
-        answer: dict[str, Any] = json.loads(data)
+        answer = record.fields(data)
         if "error" in answer:
             raise UsageError(str(answer["error"]), where=str(self.task.folder / "reference.py"))
         return answer
@@ -223,11 +244,19 @@ def argument(task: Task, dtype: DType) -> bytes:
             "dtype": str(a.dtype_for(dtype)),
             "own": a.dtype == RUN_DTYPE,
             "role": str(a.role),
+            "shape": list(a.shape),
             "value": a.value,
         }
         for a in task.arguments
     ]
-    return json.dumps({"reference": task.reference, "arguments": arguments, "dtype": str(dtype), "policy": task.policy}).encode()
+    settings = {"reference": task.reference, "arguments": arguments, "dtype": str(dtype), "policy": task.policy}
+    return json.dumps({**settings, "element": task.tolerance.element, "rows": has_edges_by_row(task)}).encode()
+
+
+def has_edges_by_row(task: Task) -> bool:
+    """Whether a row of the inputs decides the same row of every output and nothing else, so that rows may be at different edges."""
+    leading = task.outputs[0].shape[:1]
+    return "rows" in task.laws and bool(leading) and all(a.shape[:1] == leading for a in task.outputs)
 
 
 def defines(source: str, name: str) -> bool:
@@ -312,6 +341,7 @@ class _Server:
         self.inputs = [a for a in settings["arguments"] if a["role"] not in (Role.OUT, Role.WORKSPACE, Role.WORKSPACE_ZEROED)]
         self.outputs = [a for a in settings["arguments"] if a["role"] in (Role.OUT, Role.INOUT)]
         self.names: dict[str, Any] = {}
+        self.operators: list[list[Any]] = []
 
     def answer(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
         if request["op"] == "load":
@@ -325,18 +355,101 @@ class _Server:
             name: np.ndarray(tuple(shape), np.dtype(kind), shared, offset) for name, (offset, kind, shape) in request["places"].items()
         }
         inputs = self._inputs(request, {name: tuple(place[2]) for name, place in request["places"].items()})
+        if request["distribution"] == edges.NAME:
+            inputs = self._computed_at_edges(request, inputs, arrays)
+        else:
+            self._compute(inputs, arrays, request["mutant"])
+        scalars = {n: v for n, v in inputs.items() if not isinstance(v, self.torch.Tensor)}
+        return {"scalars": scalars, "operators": self.operators[:MOST_OPERATORS]}
+
+    def _computed_at_edges(self, request: Mapping[str, Any], inputs: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """Compute with inputs at edges, those left as they were for which the reference is not definite; the inputs at last."""
+        by_row = self.settings["rows"]
+        kept = np.ones(arrays[f"out.{self.outputs[0]['name']}"].shape[0] if by_row else 1, np.bool_)
+        for attempt in range(_EDGES_TRIED):
+            moved = self._at_edges(request, inputs, attempt, kept)
+            eager = self._compute(moved, arrays)
+            self._allow_rounded_inputs(request, moved, arrays, np.where(kept, edges.of_rows(len(kept)), -1))
+            definite = self._definite_rows(eager, arrays, request["reduction"])
+            if (definite | ~kept).all():
+                return moved
+            kept &= definite | (not by_row)
+        self._compute(inputs, arrays)
+        for output in self.outputs:
+            arrays[f"allowance.{output['name']}"][...] = 0.0
+        return inputs
+
+    def _at_edges(self, request: Mapping[str, Any], inputs: Mapping[str, Any], attempt: int, kept: NDArray[np.bool_]) -> dict[str, Any]:
+        """By row all edges at once, but for rows that are not kept; else one edge after the other for all of a tensor."""
+        leading, moved = self.outputs[0]["shape"][:1], dict(inputs)
+        order = self.torch.randperm(len(edges.KINDS), generator=self._generator(request, "edge", False))
+        for one in self.inputs:
+            name = one["name"]
+            if one["scalar"] or not self._is_float(one) or one["role"] == Role.PARAMETER:
+                continue
+            chance = self._generator(request, f"{name} at an edge", False)
+            if not self.settings["rows"]:
+                moved[name] = edges.whole(self.torch, inputs[name], chance, edges.KINDS[int(order[attempt])])
+            elif one["shape"][:1] == leading:
+                moved[name] = edges.rows(self.torch, inputs[name], chance)
+                left = self.torch.from_numpy(~kept)
+                moved[name][left] = inputs[name][left]
+        return moved
+
+    def _allow_rounded_inputs(
+        self, request: Mapping[str, Any], inputs: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], edge: NDArray[np.intp]
+    ) -> None:
+        """Write what outputs may be off by because of how inputs are rounded, see `edges.allowance`."""
+        changed = []
+        for number in range(edges.NEARBY):
+            chance = self._generator(request, f"nearby {number}", False)
+            wide = {n: edges.nearby(self.torch, v, FLOAT32_ROUNDOFF, chance) if self._is_wide(v) else _copied(v) for n, v in inputs.items()}
+            changed.append(self._outputs("run", wide, arrays, self.torch.float64))
+        for output in self.outputs:
+            name = output["name"]
+            others = [outputs[name].numpy() for outputs in changed]
+            arrays[f"allowance.{name}"][...] = edges.allowance(arrays[f"out.{name}"], others, edge)
+
+    def _is_wide(self, value: Any) -> bool:
+        return isinstance(value, self.torch.Tensor) and value.is_floating_point()
+
+    def _definite_rows(self, eager: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], reduction: int) -> NDArray[np.bool_]:
+        """On which rows the reference is finite and tells something, and eager is well within the rule; one entry for a whole tensor."""
+        tolerance = Tolerance(element=self.settings["element"])
+        found: list[Any] = []
+        for output in self.outputs:
+            name, kind = output["name"], DType(output["dtype"])
+            expected = arrays[f"out.{name}"]
+            allowance = arrays[f"allowance.{name}"]
+            scale = replace(scale_of(expected, arrays.get(f"magnitude.{name}")), allowance=allowance)
+            within = rows_within(eager[name], expected, scale, reduction, tolerance, kind, edges.SHARE)
+            within &= allowance <= edges.MOST_ALLOWED * scale.row_rms
+            found.append(within.reshape(expected.shape[0] if self.settings["rows"] else 1, -1).all(axis=1))
+        together: NDArray[np.bool_] = np.logical_and.reduce(found)
+        return together
+
+    def _compute(
+        self, inputs: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mutant: Sequence[int] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Write inputs, expected outputs and what the rule needs of them; returns eager's outputs."""
         for name, value in inputs.items():
             if isinstance(value, self.torch.Tensor):
                 arrays[f"in.{name}"][...] = _to_numpy(value)
         # Computed on values of their own: a reference that works in place would otherwise change what kernels get.
-        wide = {n: v.double() if isinstance(v, self.torch.Tensor) and v.is_floating_point() else _copied(v) for n, v in inputs.items()}
-        expected = self._outputs("run", wide, arrays, self.torch.float64)
+        wide = {n: v.double() if self._is_wide(v) else _copied(v) for n, v in inputs.items()}
+        with dropped(mutant) as self.operators:
+            expected = self._outputs("run", wide, arrays, self.torch.float64)
+        if mutant is not None and tuple(mutant) != LOOK:
+            # Compared with another set's outputs: of this one nothing but its values is wanted.
+            for output in self.outputs:
+                arrays[f"out.{output['name']}"][...] = expected[output["name"]].numpy()
+            return {}
         magnitude = self._outputs("magnitude", wide, arrays, self.torch.float64) if "magnitude" in self.names else {}
         del wide
         eager = self._outputs("run", {n: _copied(v) for n, v in inputs.items()}, arrays, None)
         for output in self.outputs:
             self._write_output(output, arrays, expected[output["name"]], magnitude.get(output["name"]), eager[output["name"]])
-        return {"scalars": {n: v for n, v in inputs.items() if not isinstance(v, self.torch.Tensor)}}
+        return {name: _to_numpy(value) for name, value in eager.items()}
 
     def _write_output(
         self,
@@ -407,7 +520,7 @@ class _Server:
         return self.torch.Generator().manual_seed(seed)
 
     def _float(self, argument: Mapping[str, Any], distribution: str, shape: tuple[int, ...], generator: torch.Generator) -> Any:
-        kind = "normal" if argument["role"] == Role.PARAMETER else distribution
+        kind = "normal" if argument["role"] == Role.PARAMETER or distribution == edges.NAME else distribution
         values = _DRAWS[kind](self.torch, shape, generator).to(getattr(self.torch, argument["dtype"]))
         return float(values) if argument["scalar"] else values
 
@@ -482,6 +595,14 @@ _DRAWS: dict[str, Callable[[Any, tuple[int, ...], Any], Any]] = {
     "integers": lambda torch, shape, generator: torch.randint(-4, 5, shape, generator=generator).float(),
     "task": _normal,
 }
+
+
+def drawn(distribution: str, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Float32 values of a distribution from `evokern.task.DISTRIBUTIONS`."""
+    import torch
+
+    values: torch.Tensor = _DRAWS[distribution](torch, tuple(shape), generator)
+    return values
 
 
 def _copied(value: Any) -> Any:

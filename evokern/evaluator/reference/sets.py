@@ -14,9 +14,12 @@ from evokern.evaluator.reference.oracle import InputSet, Oracle
 from evokern.evaluator.secrecy import Secret
 from evokern.task import Task, Workload
 
-BASE_SETS = 6
-"""Base sets of a timed workload: a warm call and two blocks of two pairs see five, so that no runner sees one twice (but for
-samples that are taken again), and nothing outlives a runner."""
+BASE_SETS = 12
+"""Base sets of a timed workload: a warm call, two blocks of two pairs, and samples that are taken again, each on another set."""
+
+FEWEST_SETS = 8
+BASE_BYTES = 1 << 30
+"""Memory for the base sets of one workload; where twelve need more there are fewer."""
 
 KEPT_BYTES = 2 << 30
 """Memory for sets that are not base sets; the least recently used go first."""
@@ -40,7 +43,7 @@ class Shelf:
 
     def count(self, workload: Workload) -> int:
         """How many base sets a timed workload has."""
-        return BASE_SETS
+        return max(FEWEST_SETS, min(BASE_SETS, BASE_BYTES // self.timed(workload, 0).nbytes))
 
     def timed(self, workload: Workload, index: int) -> InputSet:
         """A base set, `index` in [0, count)."""

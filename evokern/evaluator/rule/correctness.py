@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ REPEAT_SHARE = 0.25
 _SMALLEST = {DType.FLOAT32: 2.0**-126, DType.BFLOAT16: 2.0**-126, DType.FLOAT16: 2.0**-24}
 _LARGEST = {DType.FLOAT32: float(np.finfo(np.float32).max), DType.BFLOAT16: 3.3895313892515355e38, DType.FLOAT16: 65504.0}
 _PROBE = 4096
+_NO_LIMIT = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,14 @@ class Scale:
         row_scale: RMS of s over the row, [rows].
         magnitude: Size of the largest terms behind each element, in the output's shape, where the reference says it; s is
             never below it. None: s is |y| plus the row's RMS.
+        allowance: What (a) allows beyond its formula, [rows], see `reference.edges`. None: nothing.
     """
 
     row_rms: Floats
     row_mean: Floats
     row_scale: Floats
     magnitude: Floats | None = None
+    allowance: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,35 @@ def row_errors(actual: Array, expected: Floats, dtype: DType) -> RowErrors:
             square[block] = _row_rms(error) ** 2
             mean[block] = _row_mean(error)
     return RowErrors(square, mean)
+
+
+def element_alone(tolerance: Tolerance) -> Tolerance:
+    """The rule without its statistics, (b) and (c): for values that are not of one kind, so that no mean speaks of them."""
+    return replace(tolerance, rms_floor=_NO_LIMIT, bias_floor=_NO_LIMIT, reason=tolerance.reason or "values of many kinds")
+
+
+def rows_within(
+    actual: Array, expected: Floats, scale: Scale, reduction: int, tolerance: Tolerance, dtype: DType, share: float
+) -> NDArray[np.bool_]:
+    """On which rows every value is finite, in both, and off by at most a share of what (a) allows; [rows].
+
+    Args:
+        actual: Output in the run's dtype.
+        expected: Oracle's values, same shape.
+        scale: `scale_of(expected)`.
+        reduction: K.
+        tolerance: Constants of the rule.
+        dtype: Element type of `actual`.
+        share: Of the bound.
+    """
+    found, values = as_rows(actual), as_rows(expected)
+    bound, within = _Bound(scale, reduction, tolerance, dtype, FLOAT32_ROUNDOFF), np.empty(len(values), np.bool_)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in _blocks(values.shape):
+            error = np.abs(as_float(found[block], dtype) - values[block])
+            allowed = share * bound.rows(values[block], block)
+            within[block] = (np.isfinite(values[block]) & np.isfinite(allowed) & (error <= allowed)).all(axis=1)
+    return within
 
 
 def judge_output(
@@ -298,7 +330,13 @@ class _Bound:
 
     def rows(self, values: Floats, at: slice | NDArray[np.intp]) -> Floats:
         """Bound of each element of these rows of the oracle's values, [len(at), elements of a row]."""
-        bound = np.abs(values)
+        bound = self._by_formula(values, at)
+        if self.scale.allowance is not None:
+            bound += self.scale.allowance[at][:, None]
+        return bound
+
+    def _by_formula(self, values: Floats, at: slice | NDArray[np.intp]) -> Floats:
+        bound: Floats = np.abs(values)
         rms = self.scale.row_rms[at][:, None]
         if self.magnitude is None:
             bound *= self.value_factor + self.scale_factor

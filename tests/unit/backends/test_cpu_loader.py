@@ -46,6 +46,10 @@ def load(tmp_path: Path) -> Callable[..., loader.LoadedKernel]:
     return build
 
 
+def address(window: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(window))
+
+
 SCALE = """
 extern "C" int run(DLTensor* const* args, int nargs, void* workspace, size_t bytes, void* stream) {
   if (nargs != 3 || stream) return 9;
@@ -74,7 +78,7 @@ def test_call_with_offsets_strides_and_scalar(load: Callable[..., loader.LoadedK
         x = np.frombuffer(first, np.float32)
         x[:] = np.arange(x.size)
         y = np.frombuffer(second, np.float32)
-        kernel.bind([Spec(2, 32, 2), Spec(2, 32, 0), Spec(2, 32, 2)], [first, None, second], workspace)
+        kernel.bind([Spec(2, 32, 2), Spec(2, 32, 0), Spec(2, 32, 2)], [address(first), 0, address(second)], address(workspace))
         scalar = np.float32(3).tobytes() + bytes(4)
 
         status = kernel.run(
@@ -94,7 +98,7 @@ def test_call_with_offsets_strides_and_scalar(load: Callable[..., loader.LoadedK
 def test_a_kernel_may_ask_for_workspace(load: Callable[..., loader.LoadedKernel]) -> None:
     kernel = load(SCALE + 'extern "C" size_t workspace_size(DLTensor* const* args, int nargs) { return args[0]->shape[0] * 4 + nargs; }')
     with mmap.mmap(-1, 4096) as window:
-        kernel.bind([Spec(2, 32, 2), Spec(2, 32, 0), Spec(2, 32, 2)], [window, None, window], None)
+        kernel.bind([Spec(2, 32, 2), Spec(2, 32, 0), Spec(2, 32, 2)], [address(window), 0, address(window)], 0)
         assert kernel.workspace_size(Go(Place(0, (100, 1), (1, 1)), Place(), Place(0, (100, 1), (1, 1)))) == 403
         del kernel
 

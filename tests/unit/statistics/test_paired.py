@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from evokern.statistics import CLUSTERS_FOR_A_GAIN, confidence_multiplier, noise_margin, paired_ratio
+from evokern.evaluation import Ratio
+from evokern.statistics import (
+    CLUSTERS_FOR_A_GAIN,
+    confidence_multiplier,
+    paired_ratio,
+    shifted,
+    unexplained_bias,
+    widened,
+)
 from evokern.statistics.paired import NO_CLAIM
 
 LOOKS = (2, 3, 4, 8, 16, 32)
@@ -117,9 +125,29 @@ def test_bad_samples_are_refused(log_ratios: list[float], clusters: list[int]) -
         paired_ratio(log_ratios, clusters)
 
 
-def test_the_noise_margin_has_a_floor_and_sees_bias_and_scatter() -> None:
-    owners = np.repeat(np.arange(8), 4)
-    rng = np.random.default_rng(5)
-    assert noise_margin(rng.normal(0, 0.001, 32), owners) == 0.01
-    assert noise_margin(np.full(32, 0.05), owners) == pytest.approx(math.expm1(0.05))
-    assert 0.01 < noise_margin(rng.normal(0, 0.1, 32), owners) < 0.1
+def test_a_margin_widens_an_interval_and_a_shift_moves_it() -> None:
+    ratio = Ratio(2.0, 1.8, 2.2, 16, 8)
+
+    wide, moved = widened(ratio, 0.1), shifted(ratio, -0.1)
+
+    assert (wide.estimate, wide.pairs, wide.clusters) == (2.0, 16, 8)
+    assert math.isclose(math.log(ratio.low / wide.low), 0.1) and math.isclose(math.log(wide.high / ratio.high), 0.1)
+    for before, after in ((ratio.estimate, moved.estimate), (ratio.low, moved.low), (ratio.high, moved.high)):
+        assert math.isclose(math.log(after / before), -0.1)
+
+
+def test_where_no_bound_is_claimed_none_is_invented() -> None:
+    unclaimed = paired_ratio([0.1, 0.2], [0, 1])
+
+    assert widened(unclaimed, 0.5).low == shifted(unclaimed, 3.0).low == unclaimed.low
+
+
+def test_scatter_is_no_bias() -> None:
+    rng = np.random.default_rng(3)
+    found = [unexplained_bias(rng.normal(0, 0.1, 6)) for _ in range(500)]
+
+    assert np.mean(found) < 0.01
+    assert unexplained_bias(rng.normal(0.05, 0.001, 6)) == pytest.approx(0.05, abs=0.002)
+    assert unexplained_bias([-0.05] * 4) == pytest.approx(0.05)
+    with pytest.raises(ValueError, match="at least 2"):
+        unexplained_bias([0.1])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evokern.syntax import normal_form
+from evokern.syntax.normal import tokens
 
 SAME = [
     ("int a = 1;\n", "int  a=1 ; // note\n"),
@@ -57,3 +58,17 @@ def test_what_is_no_python_has_a_form_of_its_own() -> None:
 
 def test_dialects_do_not_meet() -> None:
     assert normal_form("int a;", "cpp") != normal_form("int a;", "cuda")
+
+
+@pytest.mark.parametrize("part", ["/*", 'R"(', 'R"a(', '"\\', "'\\", "//\\\n", "u8", '"', "R", "\\ ", "#"])
+def test_nothing_makes_reading_slow(part: str) -> None:
+    # The test's own time limit is the judge: reading that looks again and again for an end took more than an hour.
+    assert len(normal_form(part * 100_000, "cpp")) == 64
+
+
+def test_what_is_never_closed_is_read_as_its_signs() -> None:
+    assert tokens('a "b\nc', "cpp") == ["a", '"', "b", "c"]
+    assert tokens('a "\\" b', "cpp") == ["a", '"', "\\", '"', "b"]
+    assert tokens('R"(x', "cpp") == ["R", '"', "(", "x"]
+    assert tokens('R"k(a)" )k" /* b', "cpp") == ['R"k(a)" )k"', "/", "*", "b"]
+    assert tokens("u8\"a\" L'b' 1'0", "cpp") == ['u8"a"', "L'b'", "1'0"]

@@ -5,7 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evokern.evaluator.call.window import Frame, Placed, canary_broken, fill, is_unmistakable, sentinel_left, sentinel_word, words
+from evokern.evaluator.call.window import (
+    ALIGNMENT,
+    SLACK_BYTES,
+    Frame,
+    Placed,
+    canary_broken,
+    is_unmistakable,
+    sentinel_left,
+    sentinel_word,
+    surround,
+    words,
+)
 from evokern.task import DType, load_task
 
 CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
@@ -22,17 +33,21 @@ def placed(frame: Frame, layout: str, seed: int = 0) -> dict[str, Placed]:
 
 
 def test_every_call_lies_elsewhere_and_inside_its_window(frame: Frame) -> None:
-    offsets = set()
+    offsets, flush = set(), set()
     for layout in ("contiguous", "offset", "padded"):
         for seed in range(50):
             for one in placed(frame, layout, seed).values():
                 if one.window is None:
                     continue
                 offsets.add(one.place.offset)
-                last = one.place.offset + 4 * sum((n - 1) * s for n, s in zip(one.place.shape, one.place.strides, strict=True)) + 4
-                assert 0 < one.place.offset and last < one.window.size
+                room = one.window.size - one.place.offset - one.extent
+                assert one.place.offset >= 0 and room >= 0
+                assert min(one.place.offset, room) < SLACK_BYTES
+                flush |= {(layout, end) for end, left in (("start", one.place.offset), ("end", room)) if left < ALIGNMENT}
                 one.view[...] = 1.0
     assert len(offsets) > 50
+    # The page behind a tensor is one that nobody may touch: some calls lie right beside it.
+    assert len(flush) == 6
 
 
 def test_layouts_are_what_they_are_called(frame: Frame) -> None:
@@ -68,7 +83,8 @@ def test_what_is_beside_an_output_is_a_canary(frame: Frame, layout: str) -> None
     y = placed(frame, layout)["y"]
     assert y.window is not None
     word = sentinel_word(y.dtype, np.random.default_rng(1))
-    fill(y.window, word)
+    surround(y, word)
+    words(y.view)[...] = word.view(np.uint32)[0]
 
     assert sentinel_left(y, word) == y.view.size
     y.view[...] = 0.5
@@ -77,7 +93,12 @@ def test_what_is_beside_an_output_is_a_canary(frame: Frame, layout: str) -> None
 
     memory = words(y.window.bytes.view(np.float32))
     first = y.place.offset // 4
-    for beside in (first - 1, first + sum((n - 1) * s for n, s in zip(y.place.shape, y.place.strides, strict=True)) + 1):
+    end = first + y.extent // 4
+    before, after = (len(around) // 4 for around in y.around())
+    assert before + after > 0
+    edges = [first - before, first - 1] if before else []
+    edges += [end, end + after - 1] if after else []
+    for beside in edges:
         kept = memory[beside]
         memory[beside] = 0
         assert canary_broken(y, word)
@@ -88,11 +109,27 @@ def test_padding_between_rows_is_a_canary(frame: Frame) -> None:
     y = placed(frame, "padded")["y"]
     assert y.window is not None
     word = sentinel_word(y.dtype, np.random.default_rng(1))
-    fill(y.window, word)
+    surround(y, word)
     y.view[...] = 0.5
     y.window.bytes.view(np.float32)[y.place.offset // 4 + 33] = 0.0
 
     assert canary_broken(y, word)
+
+
+def test_a_workspace_has_canaries_too(frame: Frame) -> None:
+    frame.add_workspace(1001)
+    word = np.frombuffer(b"garbage!", np.uint8)
+    places = set()
+    for seed in range(40):
+        frame.place_workspace(word, np.random.default_rng(seed))
+        first, last = frame.workspace_offset, frame.workspace_offset + 1001
+        places.add(first)
+        assert frame.workspace is not None and last <= frame.workspace.size
+        frame.workspace.bytes[first:last] = 1
+        assert not frame.workspace_overrun(word)
+        frame.workspace.bytes[first - 1 if first else last + 8] ^= 1
+        assert frame.workspace_overrun(word)
+    assert len(places) > 10
 
 
 def test_a_window_cannot_change_its_size(frame: Frame) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokern.errors import UsageError
-from evokern.evaluator.reference.held_out import TILE, HeldOutWorkload, draw
+from evokern.evaluator.reference.held_out import FEWEST_BITS, SHARE_TOLD, TILE, HeldOutWorkload, budget_bits, draw, entropy_bits
 from evokern.task import HeldOutSpace, Task, Workload, load_task
 
 CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
@@ -90,3 +90,14 @@ def test_a_visible_workload_is_never_drawn(task: Task) -> None:
     visible = Workload((("cols", 3), ("rows", 2)))
     for epoch in range(20):
         assert visible.axes not in {w.axes for w in draw(replace(task, held_out=space, search=(visible,)), b"k" * 32, epoch)}
+
+
+def test_a_set_is_retired_long_before_its_bits_are_told(task: Task) -> None:
+    assert entropy_bits(task) > 100
+    assert budget_bits(task) == int(SHARE_TOLD * entropy_bits(task)) > FEWEST_BITS
+
+
+def test_a_small_space_is_retired_after_few_answers_but_not_at_once(task: Task) -> None:
+    small = replace(task, held_out=HeldOutSpace((("cols", 1, 4), ("rows", 1, 2)), count=2, layouts=("contiguous",)))
+    assert entropy_bits(small) == pytest.approx(2 * 3)
+    assert budget_bits(small) == FEWEST_BITS

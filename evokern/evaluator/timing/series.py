@@ -1,0 +1,142 @@
+"""Series: the timed calls of two contestants on one workload, and the ratio that follows from them.
+
+Within an allocation the least time of each side counts: whatever else runs on the machine only ever adds to a time, and both
+sides were called as often, in turn. That holds only where a side's calls agree. A kernel that puts its work off to every
+second call has calls that do not, and then their mean counts, which is what a user pays. What is put off for longer shows in
+the totals of whole series.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+
+from evokern.evaluation import Clock, Measurement, Ratio, Sample
+from evokern.statistics import paired_ratio, shifted, unexplained_bias, widened
+from evokern.task import Workload
+
+AGREE = 1.15
+"""Two calls of one side in one allocation agree where the longer takes at most so many times as long as the shorter."""
+
+PUT_OFF = 0.15
+"""Logarithm by which the ratio of all time taken may be worse than the ratio of allocations before it counts instead."""
+
+LEAST_TIME_NS = 1000.0
+"""Times at or below the null are taken as this, so that a ratio stays finite; `impossible` deals with them."""
+
+
+@dataclass
+class Series:
+    """Samples of two contestants on one workload.
+
+    Attributes:
+        null_ns: Taken off each time.
+        margin: Logarithm by which intervals are widened: what a kernel differs from itself under this clock.
+        samples: All of them, void ones included.
+        aged: Allocations whose processes had made further calls before.
+    """
+
+    null_ns: float
+    margin: float = 0.0
+    samples: list[Sample] = field(default_factory=list)
+    aged: set[int] = field(default_factory=set)
+
+    def times_ns(self, who: str) -> list[float]:
+        """Valid times of one contestant, null taken off."""
+        return [self._time(s) for s in self.samples if s.who == who and not s.void]
+
+    def by_cluster(self, who: str) -> dict[int, float]:
+        """What a call of one contestant takes in each allocation, nanoseconds."""
+        return {cluster: typical(times) for cluster, times in self._times(who).items()}
+
+    def ratio(self, who: str, opponent: str) -> Ratio | None:
+        """The opponent's time over `who`'s; None where no allocation has a valid sample of both."""
+        ours, theirs = self._times(who), self._times(opponent)
+        clusters = sorted(set(ours) & set(theirs))
+        if not clusters:
+            return None
+        logs = [math.log(typical(theirs[c]) / typical(ours[c])) for c in clusters]
+        pairs = sum(min(len(ours[c]), len(theirs[c])) for c in clusters)
+        ratio = widened(replace(paired_ratio(logs, clusters), pairs=pairs), self.margin)
+        whole = math.log(_total(theirs, clusters) / _total(ours, clusters))
+        beyond = math.log(ratio.estimate) - whole
+        return shifted(ratio, -beyond) if beyond > PUT_OFF else ratio
+
+    def bias(self, one: str, same: str) -> float:
+        """Logarithm by which a kernel differs from itself under two names, beyond scatter; 0 where that is not known."""
+        ours, theirs = self.by_cluster(one), self.by_cluster(same)
+        logs = [math.log(theirs[c] / ours[c]) for c in sorted(set(ours) & set(theirs))]
+        return unexplained_bias(logs) if len(logs) > 1 else 0.0
+
+    def void_share(self, who: str) -> float:
+        """Share of void samples of one contestant."""
+        mine = [s for s in self.samples if s.who == who]
+        return sum(bool(s.void) for s in mine) / len(mine) if mine else 0.0
+
+    def _times(self, who: str) -> dict[int, list[float]]:
+        times: dict[int, list[float]] = {}
+        for sample in self.samples:
+            if sample.who == who and not sample.void:
+                times.setdefault(sample.cluster, []).append(self._time(sample))
+        return times
+
+    def _time(self, sample: Sample) -> float:
+        return max(sample.cpu_ns - self.null_ns, LEAST_TIME_NS)
+
+
+def typical(times: Sequence[float]) -> float:
+    """The least of an allocation's times where they agree, else their mean."""
+    least = min(times)
+    return least if max(times) <= AGREE * least else fmean(times)
+
+
+def _total(times: Mapping[int, Sequence[float]], clusters: Sequence[int]) -> float:
+    """Mean of all times but the longest: one interrupt is nobody's doing, a second one is."""
+    every = sorted(t for c in clusters for t in times[c])
+    return fmean(every[:-1] or every)
+
+
+def measurement(
+    workload: Workload,
+    who: str,
+    series: Series,
+    opponent: str,
+    as_name: str,
+    *,
+    null_ns: float,
+    resolution_ns: float,
+    floor_us: float | None,
+) -> Measurement | None:
+    """What a series says of one contestant; None where no pair is valid.
+
+    Args:
+        workload: Where.
+        who: Name of the contestant.
+        series: Its samples.
+        opponent: Name of the opponent in the samples.
+        as_name: Name of the opponent in the result.
+        null_ns: Of the clock.
+        resolution_ns: Of the clock.
+        floor_us: Time below which the device cannot be, for `share`.
+    """
+    ratio = series.ratio(who, opponent)
+    if ratio is None:
+        return None
+    time_us = median(series.times_ns(who)) / 1000
+    return Measurement(
+        workload=workload.name,
+        clock=Clock.JUDGED,
+        time_us=time_us,
+        null_us=null_ns / 1000,
+        resolution_us=resolution_ns / 1000,
+        share=None if floor_us is None else floor_us / time_us,
+        versus={as_name: ratio},
+        samples=tuple(series.samples),
+    )
+
+
+def merged(first: Measurement, second: Measurement) -> Measurement:
+    """Two measurements of one workload: the second's time, and both lists of opponents and samples."""
+    return replace(second, versus={**first.versus, **second.versus}, samples=first.samples + second.samples)

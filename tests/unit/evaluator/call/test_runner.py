@@ -1,0 +1,61 @@
+"""A runner's windows: between pages that nobody may touch."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import itertools
+import mmap
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from evokern.evaluator.call.runner import GUARD_BYTES, Guarded
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Status of a forked process that does it, as os.waitstatus_to_exitcode gives it."""
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.disable()
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def shared(size: int) -> int:
+    descriptor = os.memfd_create("window")
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def test_memory_is_shared_and_its_neighbours_are_not_there() -> None:
+    size = 3 * mmap.PAGESIZE
+    descriptor = shared(size)
+    with mmap.mmap(descriptor, size) as ours:
+        window = Guarded(descriptor, size)
+        ctypes.memset(window.address, 7, size)
+        assert ours[0] == ours[size - 1] == 7
+        for beside in (-1, -GUARD_BYTES, size, size + GUARD_BYTES - 1):
+            assert in_a_child(lambda at=beside: ctypes.string_at(window.address + at, 1)) == -signal.SIGSEGV  # type: ignore[misc]
+            assert in_a_child(lambda at=beside: ctypes.memset(window.address + at, 0, 1)) == -signal.SIGSEGV  # type: ignore[misc]
+        assert in_a_child(lambda: ctypes.string_at(window.address, size)) == 0
+        window.close()
+        assert in_a_child(lambda: ctypes.string_at(window.address, 1)) == -signal.SIGSEGV
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_windows_never_lie_beside_each_other() -> None:
+    windows = [Guarded(shared(mmap.PAGESIZE), mmap.PAGESIZE) for _ in range(8)]
+    places = sorted(window.address for window in windows)
+    assert all(later - earlier >= mmap.PAGESIZE + 2 * GUARD_BYTES for earlier, later in itertools.pairwise(places))
+    for window in windows:
+        window.close()
+
+
+def test_a_window_that_cannot_be_mapped_is_an_error() -> None:
+    with pytest.raises(OSError, match=r"."):
+        Guarded(-1, mmap.PAGESIZE)

@@ -1,0 +1,57 @@
+"""What an output at the edges of values may be off by because its inputs are rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evokern.evaluator.reference import edges
+from evokern.evaluator.rule.correctness import element_alone, judge_output, row_errors, scale_of
+from evokern.task import DType, Tolerance
+
+WHOLE = np.array([0])
+
+
+def test_the_allowance_is_the_largest_change_of_a_long_row() -> None:
+    expected = np.zeros((2, edges.FEW))
+    one, other = expected.copy(), expected.copy()
+    one[0, 3], other[0, 5], other[1, 0] = 1e-6, -3e-6, 2e-6
+
+    allowed = edges.allowance(expected, [one, other], edges.of_rows(2))
+
+    assert allowed == pytest.approx(edges.ROUNDINGS * np.array([3e-6, 2e-6]))
+
+
+def test_short_rows_at_the_same_edge_share_theirs_and_ordinary_ones_keep_their_own() -> None:
+    rows = 2 * len(edges.KINDS) + 1
+    edge = edges.of_rows(rows)
+    edge[-1] = -1
+    changed = np.zeros(rows)
+    changed[0], changed[-1] = 1.0, 3.0
+
+    allowed = edges.allowance(np.zeros(rows), [changed], edge) / edges.ROUNDINGS
+
+    assert allowed[0] == allowed[len(edges.KINDS)] == 1.0
+    assert allowed[-1] == 3.0
+    assert not allowed[1 : len(edges.KINDS)].any()
+
+
+def test_a_change_without_bound_allows_anything_so_that_the_row_is_dropped() -> None:
+    expected = np.ones((1, edges.FEW))
+    changed = expected.copy()
+    changed[0, 0] = np.inf
+
+    assert np.isinf(edges.allowance(expected, [changed], WHOLE))
+    assert np.isinf(edges.allowance(np.full((1, edges.FEW), np.nan), [expected], WHOLE))
+
+
+def test_the_rule_grants_what_is_allowed_and_no_more() -> None:
+    expected = np.ones((4, 32))
+    scale = scale_of(expected)
+    errors = [row_errors(expected.astype(np.float32), expected, DType.FLOAT32)]
+    granted = type(scale)(scale.row_rms, scale.row_mean, scale.row_scale, allowance=np.full(4, 1e-3))
+    for off, passes in ((9e-4, True), (1.1e-3, False)):
+        actual = (expected + off).astype(np.float32)
+        found = judge_output(actual, expected, granted, 1, element_alone(Tolerance()), DType.FLOAT32, errors)
+        assert found.ok is passes
+        assert not judge_output(actual, expected, scale, 1, element_alone(Tolerance()), DType.FLOAT32, errors).ok

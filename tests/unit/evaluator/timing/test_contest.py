@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from evokern.evaluation import Reason, Sample, Verdict
+from evokern.evaluator.call.caller import Call, Fault
+from evokern.evaluator.call.contestant import CANDIDATE, ResidentContestant
+from evokern.evaluator.timing.clock import JudgedClock
+from evokern.evaluator.timing.contest import Contest
+from evokern.evaluator.timing.series import Series
+from evokern.evaluator.timing.wear import KEPT_BYTES
+
+WORK_NS = 4_000_000
+OURS, THEIRS = (ResidentContestant(name, {}, trusted=False, resident=False) for name in (CANDIDATE, "incumbent"))
+EAGER = ResidentContestant("eager", {})
+
+
+def clock(threads: int = 1, pressure: float = 0.0) -> JudgedClock:
+    found = JudgedClock(None, threads, None, None, lambda _: 1.0, null_ns=50_000.0)  # type: ignore[arg-type]
+    found._pressure = pressure
+    return found
+
+
+def call(waits_ns: int = 0, idle_ns: int = 0) -> Call:
+    """A call that works for `WORK_NS` and waits besides, on processors that were idle for so long."""
+    return Call(WORK_NS, WORK_NS + waits_ns, 0, 0, WORK_NS + waits_ns + 1000, idle_ns)
+
+
+def contest(mine: Call, theirs: Call, opponent: ResidentContestant = EAGER, judged: JudgedClock | None = None, count: int = 16) -> Contest:
+    judged = judged or clock()
+    series = Series(judged.null_ns)
+    for name, one in ((CANDIDATE, mine), (opponent.name, theirs)):
+        series.samples += [Sample(name, i // 2, i % 2, one.cpu_ns, one.wall_ns, judged.void(one)) for i in range(count)]
+    return Contest(judged, OURS, opponent, {"w": series}, {CANDIDATE: [mine] * count, opponent.name: [theirs] * count})
+
+
+def charged(one: Contest) -> tuple[Verdict, Reason]:
+    with pytest.raises(Fault) as caught:
+        one.charge()
+    return caught.value.verdict, caught.value.reason
+
+
+def test_two_that_work_all_the_time_are_not_charged() -> None:
+    contest(call(), call()).charge()
+
+
+def test_one_that_waits_while_processors_are_idle_is_charged() -> None:
+    assert charged(contest(call(WORK_NS, WORK_NS), call())) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
+
+
+def test_one_that_the_machine_kept_waiting_is_not() -> None:
+    contest(call(WORK_NS, 0), call()).charge()
+
+
+def test_where_both_wait_the_machine_is_to_blame() -> None:
+    contest(call(WORK_NS, WORK_NS), call(WORK_NS, WORK_NS)).charge()
+
+
+def test_waiting_that_no_single_call_shows_adds_up_over_a_series() -> None:
+    little = round(0.05 * WORK_NS)
+    assert not clock().void(call(little))
+
+    assert charged(contest(call(little, little), call())) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
+    contest(call(little, little), call(), judged=clock(pressure=0.5)).charge()  # a contended machine
+
+
+def test_on_several_threads_the_time_is_from_thaw_to_freeze() -> None:
+    waiting = call(WORK_NS)
+
+    assert clock(1).time_ns(waiting) == WORK_NS
+    assert clock(4).time_ns(waiting) == waiting.span_ns
+    assert not clock(4).void(waiting)
+    contest(call(WORK_NS, WORK_NS), call(), judged=clock(4)).charge()
+
+
+def test_an_incumbents_fault_is_not_the_candidates() -> None:
+    assert charged(contest(call(), call(WORK_NS, WORK_NS), THEIRS)) == (Verdict.INFRASTRUCTURE, Reason.OPPONENT)
+
+
+def test_memory_that_is_kept_with_every_call_is_wear() -> None:
+    one = contest(call(), call())
+    one.kept[CANDIDATE] = [4 * KEPT_BYTES] * 16
+
+    assert charged(one) == (Verdict.QUARANTINED, Reason.WEAR)
+
+
+def test_a_process_that_slows_down_is_wear() -> None:
+    one = contest(call(), call())
+    one.series["w"].samples = [
+        Sample(s.who, s.cluster, s.pair, s.cpu_ns * (2 if s.who == CANDIDATE and s.cluster % 2 else 1), s.wall_ns)
+        for s in one.series["w"].samples
+    ]
+    one.series["w"].aged = {1, 3, 5, 7}
+
+    assert one.seems_worn()
+    assert charged(one) == (Verdict.QUARANTINED, Reason.WEAR)
