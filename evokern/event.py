@@ -28,6 +28,10 @@ class EventKind(StrEnum):
     EVALUATED = "evaluated"
     PLACED = "placed"
     MIGRATED = "migrated"
+    REMEASURED = "remeasured"
+    WITHDRAWN = "withdrawn"
+    ROTATED = "rotated"
+    SEALED = "sealed"
     RUN_ENDED = "run_ended"
     CLOSED = "closed"
 

@@ -20,7 +20,7 @@ from evokern.evaluation import Elite, Evaluation, Verdict
 from evokern.event import Event, EventKind, Parent, Placement, Refusal, RefusalReason
 from evokern.kernel import Candidate
 from evokern.statistics import score_of
-from evokern.store.payload import Evaluated, Migrated, Proposed, Refused
+from evokern.store.payload import Evaluated, Migrated, Proposed, Refused, Rejudged
 
 
 class Archive(Protocol):
@@ -31,6 +31,10 @@ class Archive(Protocol):
     def __iter__(self) -> Iterator[Elite]: ...
 
     def __contains__(self, kernel_id: object) -> bool: ...
+
+    def empty(self) -> Archive:
+        """An archive of the same kind that holds nothing."""
+        ...
 
     def get(self, kernel_id: str) -> Elite | None:
         """An elite that is kept, or None."""
@@ -232,6 +236,7 @@ class Island:
         self.settings = settings or IslandSettings()
         self.bandit = Bandit(self.settings.exploration, self.settings.discount)
         self._operators = {operator.name: operator for operator in operators if has_model or not operator.needs_model}
+        self._offered: dict[str, Elite] = {}
         self._scores: dict[str, float] = {}
         self._refusals: Counter[tuple[str, str]] = Counter()
         self._exhausted: set[tuple[str, str]] = set()
@@ -296,6 +301,34 @@ class Island:
             self._note_stall(candidate.operator, improved=placement is not None and placement.champion)
         return placement
 
+    def pass_over(self, candidate: Candidate) -> None:
+        """Close a try whose verdict counts for nothing here, as no judge that is known gave it."""
+        self.bandit.drop(candidate.operator)
+
+    def retell(self, evaluation: Evaluation) -> None:
+        """Take a new evaluation of a kernel that was offered before: its numbers change, or it goes.
+
+        The archive becomes what it would be had the kernel been offered so from the start. Where one goes, those that it had driven
+        out come back, and parents count as untried.
+
+        Args:
+            evaluation: What holds from now on.
+        """
+        known = self._offered.get(evaluation.kernel_id)
+        if known is None:
+            return
+        elite = elite_of(known.candidate, evaluation)
+        if elite is None:
+            del self._offered[evaluation.kernel_id]
+            self._exhausted.clear()
+            self._refusals.clear()
+        else:
+            self._offered[evaluation.kernel_id] = elite
+            self._scores[evaluation.kernel_id] = elite.score.log
+        self.archive = self.archive.empty()
+        for offered in self._offered.values():
+            self.archive.place(offered)
+
     def refuse(self, operator: str, parent_ids: Sequence[str], refusal: Refusal, *, seconds: float = 0.0) -> None:
         """Take an operator's "no"; it is not a generation, and a parent that it does not apply to is not asked for again.
 
@@ -348,6 +381,7 @@ class Island:
         }
 
     def _place(self, elite: Elite) -> Placement:
+        self._offered.setdefault(elite.candidate.id, elite)
         self._scores.setdefault(elite.candidate.id, elite.score.log)
         return self.archive.place(elite)
 
@@ -431,6 +465,8 @@ class _Replay:
                 self._proposed(record.from_json(Proposed, event.payload))
             elif event.kind is EventKind.EVALUATED:
                 self._evaluated(record.from_json(Evaluated, event.payload))
+            elif event.kind in (EventKind.REMEASURED, EventKind.WITHDRAWN):
+                self._rejudged(record.from_json(Rejudged, event.payload))
             elif event.kind is EventKind.REFUSED:
                 self._refused(record.from_json(Refused, event.payload))
             elif event.kind is EventKind.MIGRATED:
@@ -447,13 +483,27 @@ class _Replay:
         proposal = self._proposals.get(body.evaluation.kernel_id)
         if proposal is None:
             return
+        island = self._islands.get(proposal.candidate.island)
+        if body.external:
+            if island:
+                island.pass_over(proposal.candidate)
+            return
         elite = elite_of(proposal.candidate, body.evaluation)
         if elite:
             self._elites[elite.candidate.id] = elite
-        island = self._islands.get(proposal.candidate.island)
         if island:
             placement = island.tell(proposal.candidate, body.evaluation, seconds=proposal.seconds)
             self._placed += placement is not None and placement.placed
+
+    def _rejudged(self, body: Rejudged) -> None:
+        proposal = self._proposals.get(body.evaluation.kernel_id)
+        if body.external or proposal is None:
+            return
+        elite = elite_of(proposal.candidate, body.evaluation)
+        if elite:
+            self._elites[elite.candidate.id] = elite
+        for island in self._islands.values():
+            island.retell(body.evaluation)
 
     def _refused(self, body: Refused) -> None:
         island = self._islands.get(body.island)

@@ -82,6 +82,10 @@ class GridArchive:
         self._owners: dict[Cell, str] = {}
         self._titles: dict[str, str] = {}
 
+    def empty(self) -> GridArchive:
+        """An archive of the same kind that holds nothing."""
+        return GridArchive(self.settings)
+
     def __len__(self) -> int:
         return len(self._elites)
 

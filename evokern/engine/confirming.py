@@ -10,7 +10,7 @@ from evokern.statistics import chain, score_of
 WORTH_CONFIRMING = 0.7
 """Share of the champion's speed below which no kernel is confirmed, however empty its cell: that costs more than its screening."""
 
-MARGIN = 1.01
+MARGIN = 1.02
 """By how much an estimate must beat what it would replace before a confirmation is spent on it."""
 
 
@@ -31,6 +31,12 @@ def worth_confirming(candidate: Candidate, evaluation: Evaluation, champion: Eli
         return False
     owner = archive.cells.get(archive.cell_of(evaluation))
     return owner is None or estimate > MARGIN * owner.score.ratio.estimate or _may_take_a_title(evaluation, champion, archive)
+
+
+def to_beat(evaluation: Evaluation, archive: GridArchive) -> float | None:
+    """Logarithm of the score of the kernel whose cell a screened one would take; None where that is empty."""
+    owner = archive.cells.get(archive.cell_of(evaluation))
+    return None if owner is None else owner.score.log
 
 
 def screened_score(evaluation: Evaluation, champion: Elite | None) -> Score | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from evokern import record
@@ -11,71 +12,109 @@ from evokern.event import RunSettings, Spent
 from evokern.statistics import combine
 
 
-def info_document(run: str, task: str, settings: RunSettings, preparation: Preparation | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a run is.
+
+    Attributes:
+        run: Its id.
+        task: Name of the task.
+        settings: Those that hold now.
+        preparation: What the judge found; None until it has.
+    """
+
+    run: str
+    task: str
+    settings: RunSettings
+    preparation: Preparation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run stands.
+
+    Attributes:
+        spent: What was used.
+        verdicts: Counts by verdict.
+        champion: The best, or None.
+        calls: Model calls.
+        external: Verdicts that no judge of this home signed.
+        withdrawn: Elites that failed when they were judged again.
+        epoch: Held-out sets that were retired before the present one.
+        bits: Answers of the gate spent on the present one.
+    """
+
+    spent: Spent
+    verdicts: dict[str, int]
+    champion: Elite | None
+    calls: int = 0
+    external: int = 0
+    withdrawn: int = 0
+    epoch: int = 0
+    bits: int = 0
+
+
+def info_document(about: About) -> dict[str, Any]:
     """What runs where; the device and the sandbox's tier once they are known."""
-    info = {"run": run, "task": task, "dtype": str(settings.dtype), "backend": settings.backend, "model": settings.model}
+    settings, preparation = about.settings, about.preparation
+    info = {
+        "run": about.run, "task": about.task, "dtype": str(settings.dtype), "backend": settings.backend, "model": settings.model
+    }  # fmt: skip
     if preparation is None:
         return info
-    return info | {"device": preparation.fingerprint.device, "tier": str(preparation.tier)}
+    return info | {"device": preparation.fingerprint.device, "tier": str(preparation.tier), "degenerate": list(preparation.degenerate)}
 
 
-def status_document(
-    run: str,
-    state: str,
-    settings: RunSettings,
-    spent: Spent,
-    verdicts: dict[str, int],
-    champion: Elite | None,
-    islands: list[dict[str, Any]],
-    calls: int,
-) -> dict[str, Any]:
+def status_document(about: About, standing: Standing, state: str, islands: list[dict[str, Any]]) -> dict[str, Any]:
     """The fields of `evokern.status/1`."""
+    settings, spent = about.settings, standing.spent
     limits = record.to_json(settings.budget)
     used = record.to_json(spent)
     left = {name: None if limit is None else max(limit - used[name], 0) for name, limit in limits.items()}
     model = None
     if settings.model:
         usd = None if spent.usd_unknown_calls else spent.usd
-        model = {"name": settings.model, "calls": calls, "tokens": spent.tokens, "usd": usd}
+        model = {"name": settings.model, "calls": standing.calls, "tokens": spent.tokens, "usd": usd}
     return {
-        "run": run,
+        "run": about.run,
         "state": state,
         "evaluated": spent.evaluations,
-        "best": _best(champion),
+        "best": _best(standing.champion),
         "budget": {"limits": limits, "spent": used, "left": left},
-        "verdicts": verdicts,
+        "verdicts": standing.verdicts,
         "islands": islands,
         "rate": spent.evaluations * 60 / spent.seconds if spent.seconds > 0 else None,
         "model": model,
     }
 
 
-def summary_document(
-    run: str,
-    reason: str,
-    task: str,
-    settings: RunSettings,
-    spent: Spent,
-    verdicts: dict[str, int],
-    preparation: Preparation | None,
-) -> dict[str, Any]:
+def summary_document(about: About, standing: Standing, reason: str) -> dict[str, Any]:
     """The fields of `evokern.run/1`, without those of a closing measurement (`closing_facts`)."""
     summary: dict[str, Any] = {
-        "run": run,
+        "run": about.run,
         "state": "ended",
         "reason": reason,
-        "task": task,
-        "dtype": str(settings.dtype),
-        "evaluated": spent.evaluations,
-        "verdicts": verdicts,
-        "spent": record.to_json(spent),
+        "task": about.task,
+        "dtype": str(about.settings.dtype),
+        "evaluated": standing.spent.evaluations,
+        "verdicts": standing.verdicts,
+        "external": standing.external,
+        "withdrawn": standing.withdrawn,
+        "gate": {"epoch": standing.epoch, "bits": standing.bits},
+        "spent": record.to_json(standing.spent),
         "kernel": None,
-        "resume": f"evokern resume {run}",
+        "resume": f"evokern resume {about.run}",
     }
+    preparation = about.preparation
     if preparation is None:
         return summary
     fingerprint = preparation.fingerprint
-    return summary | {"tier": str(preparation.tier), "device": fingerprint.device, "fingerprint": record.to_json(fingerprint)}
+    return summary | {
+        "tier": str(preparation.tier),
+        "device": fingerprint.device,
+        "fingerprint": record.to_json(fingerprint),
+        "degenerate": list(preparation.degenerate),
+    }
 
 
 def island_document(index: int, elites: int, best: Elite | None) -> dict[str, Any]:

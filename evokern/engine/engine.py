@@ -13,20 +13,33 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from evokern import plugins, record
 from evokern.archive import ArchiveSettings, GridArchive
-from evokern.engine.confirming import worth_confirming
+from evokern.engine.confirming import to_beat, worth_confirming
 from evokern.engine.display import Display, Silent
-from evokern.engine.documents import closing_facts, info_document, island_document, status_document, summary_document
+from evokern.engine.documents import (
+    About,
+    Standing,
+    closing_facts,
+    info_document,
+    island_document,
+    status_document,
+    summary_document,
+)
 from evokern.engine.ledger import Ledger
-from evokern.errors import EvokernError, UsageError
-from evokern.evaluation import Elite, Evaluation, Verdict
+from evokern.engine.sealing import keep_seal
+from evokern.engine.steward import Steward
+from evokern.engine.trust import Judged, Trust
+from evokern.engine.upkeep import Upkeep
+from evokern.errors import EvokernError, Unavailable, UsageError
+from evokern.evaluation import Elite, Evaluation, Reason, evaluation_key
 from evokern.evaluator.catalogue import find_task
+from evokern.evaluator.signing import Seal
 from evokern.evaluator.statement import Closing, Opening, Preparation
 from evokern.event import Budget, Event, EventKind, Operator, Proposal, Refusal, RefusalReason, Request, RunSettings
 from evokern.executor import Executor
@@ -48,6 +61,12 @@ TICK_SECONDS = 1.0
 
 BASELINES = "baselines"
 """Option of `RunSettings.options`: names of the baselines to measure, with commas; for tests and machines where torch.compile fails."""
+
+SEAL_EVERY = 200
+"""Events after which a judge signs the journal's head again."""
+
+OPPONENTS = 3
+"""Champions that a kernel is screened against at most, where they fail under it; then it is the baseline's turn."""
 
 CHANGEABLE = ("budget", "model")
 """Settings that a resume may change: no earlier verdict depends on them."""
@@ -106,6 +125,7 @@ class Engine:
         self._reason = ""
         self._seed: Kernel | None = None
         self._preparation: Preparation | None = None
+        self._unsealed = 0
 
     @classmethod
     def resume(
@@ -183,7 +203,8 @@ class Engine:
         """Everything a search needs, for as long as it lasts; the run's clock starts at the end of it."""
         if not self._resumed:
             await self._append(events.run_started(self.run_id, self.settings))
-        history = list(self._journal.replay(self.run_id))
+        self._trust = Trust(self.home)
+        history = [self._trust.doubted(event) for event in self._journal.replay(self.run_id)]
         self._legs = _leg(history) if self._resumed else 0
         model = self._model()
         self._operators = {o.name: o for o in self._given_operators or self._chosen_operators(model)}
@@ -191,14 +212,17 @@ class Engine:
         self.islands = [self._island(i, has_model=has_model) for i in range(self.settings.islands)]
         self._migration = Migration(ring(self.settings.islands))
         self._restore(history)
-        executor = self._executor or LocalExecutor(self._opening(history), in_flight=self.settings.builds + 2)
+        executor = self._executor or LocalExecutor(self._opening(), in_flight=self.settings.builds + 2)
         self._executor = executor
+        self._steward = Steward(executor, self._display.say)
+        self._upkeep = Upkeep(self._steward, self._champion, self._retell, lambda: self._ledger.spent().seconds)
         self._evaluating = asyncio.Semaphore(executor.capacity())
         self._telling, self._again = asyncio.Lock(), asyncio.Lock()
         self._changed = asyncio.Event()
         try:
             self._display.started(self._info())
             preparation = self._preparation = await self._prepared(executor, model)
+            self._trust.admit(preparation)
             self._display.started(self._info())
             begun = [events.baselines(self.run_id, preparation.fingerprint.digest, record.to_json(preparation))]
             if self._resumed:
@@ -237,7 +261,7 @@ class Engine:
     def _island(self, index: int, *, has_model: bool) -> Island:
         return Island(index, GridArchive(ArchiveSettings()), self._operators.values(), seed=self.settings.seed, has_model=has_model)
 
-    def _opening(self, history: Sequence[Event]) -> Opening:
+    def _opening(self) -> Opening:
         return Opening(
             task_folder=str(self.task.folder),
             dtype=self.settings.dtype,
@@ -248,7 +272,7 @@ class Engine:
             builds=self.settings.builds,
             degenerate=self.settings.degenerate,
             **self._limited_baselines(),
-            epoch=sum(e.kind is EventKind.CLOSED for e in history),
+            epoch=self._ledger.epoch,
         )
 
     def _limited_baselines(self) -> dict[str, Any]:
@@ -284,14 +308,15 @@ class Engine:
 
     async def _all_islands(self) -> None:
         async with asyncio.TaskGroup() as group:
-            ticking = group.create_task(self._tick())
+            ticking = [group.create_task(self._tick()), group.create_task(self._keep_up())]
             await self._judge_unfinished()
             await self._found()
             async with asyncio.TaskGroup() as evolving:
                 for island in self.islands:
                     for _ in range(self._coroutines()):
                         evolving.create_task(self.evolve(island))
-            ticking.cancel()
+            for task in ticking:
+                task.cancel()
 
     def _coroutines(self) -> int:
         """Per island: enough to keep the executor and the model busy, each up to its own limit."""
@@ -488,15 +513,23 @@ class Engine:
     async def _judge_and_place(self, candidate: Candidate, seconds: float) -> None:
         """Up the ladder, recorded, told to its island."""
         async with self._evaluating:
-            evaluation = await self._judged(candidate)
-        await self._whole(self._tell(candidate, evaluation, seconds))
+            judged = await self._judged(candidate)
+        await self._whole(self._tell(candidate, judged, seconds))
 
-    async def _tell(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> None:
+    async def _tell(self, candidate: Candidate, judged: Judged, seconds: float) -> None:
+        evaluation, external = judged.evaluation, self._trust.is_external(judged.evaluation)
+        bits = self._steward.take_bits(candidate.id)
         async with self._telling:
-            await self._append(events.evaluated(self.run_id, evaluation, candidate.island))
-            self._ledger.take_verdict(evaluation)
+            written = events.evaluated(self.run_id, evaluation, candidate.island, reused=judged.reused, external=external, bits=bits)
+            await self._append(written)
+            self._ledger.take_verdict(events.Evaluated(evaluation, candidate.island, judged.reused, external, bits))
             island = self.islands[candidate.island]
+            if external:
+                island.pass_over(candidate)
+                return
             placement = island.tell(candidate, evaluation, seconds=seconds)
+            if evaluation.confirmed and not judged.reused:
+                self._upkeep.note(candidate.id)
             if placement is not None:
                 await self._append(events.placed(self.run_id, island.index, candidate.id, placement))
                 if placement.placed:
@@ -504,29 +537,62 @@ class Engine:
                     await self._migrate()
                     await self._lift_lagging()
 
-    async def _judged(self, candidate: Candidate) -> Evaluation:
-        """Screened against the champion; confirmed where it may enter the archive."""
-        assert self._executor is not None
-        executor, champion = self._executor, self._champion()
-        incumbent = champion.candidate.kernel if champion else None
-        evaluation = await self._sure(lambda: executor.evaluate(candidate, incumbent))
-        if evaluation.passed and worth_confirming(candidate, evaluation, champion, self._archive(candidate.island)):
-            screened = evaluation
-            evaluation = await self._sure(lambda: executor.confirm(candidate, screened))
-        return evaluation
+    async def _judged(self, candidate: Candidate) -> Judged:
+        """Taken from an earlier run, or screened against the champion and confirmed where it may enter the archive."""
+        assert self._preparation is not None
+        fingerprint = self._preparation.fingerprint
+        key = evaluation_key(candidate.id, self.task.digest, self.settings.dtype, fingerprint)
+        known = self._trust.known(self._journal, candidate.id, key, fingerprint)
+        if known is not None:
+            return known
+        champion = self._champion()
+        evaluation = await self._screened(candidate, champion)
+        worth = evaluation.passed and not self._trust.is_external(evaluation)
+        if worth and worth_confirming(candidate, evaluation, champion, self._archive(candidate.island)):
+            bar = to_beat(evaluation, self._archive(candidate.island))
+            evaluation = await self._steward.confirm(candidate, evaluation, bar)
+        return Judged(evaluation)
+
+    async def _screened(self, candidate: Candidate, champion: Elite | None) -> Evaluation:
+        """A verdict that is the candidate's own: an opponent that fails is looked into, and another one takes its place."""
+        for _ in range(OPPONENTS):
+            incumbent = champion.candidate.kernel if champion else None
+            evaluation = await self._steward.evaluate(candidate, incumbent)
+            if evaluation.reason is not Reason.OPPONENT or champion is None:
+                return evaluation
+            await self._upkeep.accused(champion, candidate.id)
+            champion = self._champion()
+        return await self._steward.evaluate(candidate, None)
+
+    async def _retell(self, elite: Elite, evaluation: Evaluation, why: str) -> None:
+        """Record that an elite was judged again, and tell every island that knows it."""
+        bits = self._steward.take_bits(elite.candidate.id)
+        await self._whole(self._retold(events.Rejudged(evaluation, why, self._trust.is_external(evaluation), bits)))
+
+    async def _retold(self, body: events.Rejudged) -> None:
+        async with self._telling:
+            await self._append(events.rejudged(self.run_id, self._ledger.rejudged, body))
+            self._ledger.take_rejudged(body)
+            if body.external:
+                return
+            for island in self.islands:
+                island.retell(body.evaluation)
+            await self._refill()
+
+    async def _refill(self) -> None:
+        """An elite for every island that lost its last one."""
+        for island in self.islands:
+            if len(island.archive) or not self._ledger.withdrawn:
+                continue
+            champion = self._champion()
+            if champion is None:
+                raise EvokernError("every kernel that had passed failed when it was judged again", where=self.run_id)
+            await self._welcome(champion, champion.candidate.island, island)
 
     def _archive(self, island: int) -> GridArchive:
         archive = self.islands[island].archive
         assert isinstance(archive, GridArchive)
         return archive
-
-    async def _sure(self, ask: Callable[[], Awaitable[Evaluation]]) -> Evaluation:
-        """Asked once more where the machine failed and not the kernel: one at a time, so that none is blamed for a neighbour."""
-        evaluation = await ask()
-        if evaluation.verdict is not Verdict.INFRASTRUCTURE:
-            return evaluation
-        async with self._again:
-            return await ask()
 
     async def _migrate(self) -> None:
         for move in self._migration.moves([island.archive for island in self.islands]):
@@ -553,6 +619,7 @@ class Engine:
 
     async def _append(self, *written: Event) -> None:
         await self._journal.append(written)
+        self._unsealed += len(written)
         for event in written:
             self._display.event(event)
 
@@ -564,20 +631,19 @@ class Engine:
 
     async def _close(self) -> dict[str, Any]:
         assert self._executor is not None
-        champion = self._champion()
         await self._end(self._reason or "done")
+        await self._upkeep.at_end()
+        champion = self._champion()
         closing = await self._executor.finish(champion.candidate.kernel, self._seed) if champion else None
         summary = self._summary(champion, closing)
         if closing is not None:
             await self._append(events.closed(self.run_id, self._legs, {"closing": record.to_json(closing), "summary": summary}))
+        await self._seal()
         self._display.ended(summary)
         return summary
 
     def _summary(self, champion: Elite | None, closing: Closing | None) -> dict[str, Any]:
-        reason, spent = self._reason or "done", self._ledger.spent()
-        summary = summary_document(
-            self.run_id, reason, self.task.name, self.settings, spent, dict(self._ledger.verdicts), self._preparation
-        )
+        summary = summary_document(self._about(), self._standing(), self._reason or "done")
         if champion is None or closing is None:
             return summary
         return summary | closing_facts(closing, champion) | {"path": str(self._write_kernel(champion.candidate.kernel))}
@@ -589,7 +655,23 @@ class Engine:
         return path
 
     def _info(self) -> dict[str, Any]:
-        return info_document(self.run_id, self.task.name, self.settings, self._preparation)
+        return info_document(self._about())
+
+    def _about(self) -> About:
+        return About(self.run_id, self.task.name, self.settings, self._preparation)
+
+    def _standing(self) -> Standing:
+        ledger = self._ledger
+        return Standing(
+            ledger.spent(),
+            dict(ledger.verdicts),
+            self._champion(),
+            ledger.calls,
+            ledger.external,
+            ledger.withdrawn,
+            ledger.epoch,
+            ledger.bits,
+        )
 
     async def _tick(self) -> None:
         while True:
@@ -599,8 +681,41 @@ class Engine:
     def status(self) -> dict[str, Any]:
         """The document of `evokern status`, from memory."""
         islands = [island_document(i.index, len(i.archive), i.archive.best()) for i in self.islands]
-        spent, verdicts = self._ledger.spent(), dict(self._ledger.verdicts)
-        return status_document(self.run_id, "running", self.settings, spent, verdicts, self._champion(), islands, self._ledger.calls)
+        return status_document(self._about(), self._standing(), "running", islands)
+
+    # Keeping up
+
+    async def _keep_up(self) -> None:
+        """What is due in time: the champion measured again, the held-out set retired, the journal sealed."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            await self._upkeep.when_due()
+            assert self._preparation is not None
+            assert self._executor is not None
+            if self._ledger.bits >= self._preparation.gate_bits or self._executor.is_worn():
+                await self._whole(self._rotate())
+            await self._upkeep.gate_again(self._ledger.rotated)
+            if self._unsealed >= SEAL_EVERY:
+                await self._seal()
+
+    async def _rotate(self) -> None:
+        """Another held-out set."""
+        assert self._executor is not None
+        bits = self._ledger.bits
+        self._ledger.retire_held_out(early=True)
+        await self._append(events.rotated(self.run_id, events.Rotated(self._ledger.epoch, bits)))
+        async with self._steward.alone():
+            self._preparation = await self._executor.rotate(self._ledger.epoch)
+
+    async def _seal(self) -> None:
+        """Have the judge sign the head of the chain; a run that cannot be sealed is no worse than one that was killed."""
+        assert self._executor is not None
+        head = self._journal.head(self.run_id)
+        with contextlib.suppress(Unavailable):
+            seal = await self._executor.seal(Seal(self.run_id, head.position, head.digest))
+            await self._append(events.sealed(self.run_id, head.position, record.to_json(seal)))
+            keep_seal(self.home, seal)
+            self._unsealed = 0
 
 
 def _leg(history: Sequence[Event]) -> int:

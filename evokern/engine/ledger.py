@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from evokern.evaluation import Evaluation
 from evokern.event import Budget, Event, EventKind, ModelCall, Spent
 from evokern.store import payload as events
 
@@ -26,6 +25,12 @@ class Ledger:
         tokens: Prompt and completion tokens.
         usd: Money, where the price is known.
         unknown: Calls of unknown price.
+        external: Verdicts that no judge of this home signed.
+        rejudged: Events in which an elite was judged again.
+        withdrawn: Of those, the ones in which it failed.
+        bits: Answers of the gate spent on the present held-out set.
+        epoch: Held-out sets retired.
+        rotated: The epoch for which one was retired before its time; elites of earlier ones are gated again.
         before_s: Search time of earlier legs.
         since: Monotonic time at which this leg's clock started; None while it stands.
     """
@@ -36,6 +41,12 @@ class Ledger:
     tokens: int = 0
     usd: float = 0.0
     unknown: int = 0
+    external: int = 0
+    rejudged: int = 0
+    withdrawn: int = 0
+    bits: int = 0
+    epoch: int = 0
+    rotated: int = 0
     before_s: float = 0.0
     since: float | None = None
 
@@ -45,7 +56,11 @@ class Ledger:
         for event in history:
             body = events.read(event)
             if isinstance(body, events.Evaluated):
-                self.take_verdict(body.evaluation)
+                self.take_verdict(body)
+            elif isinstance(body, events.Rejudged):
+                self.take_rejudged(body)
+            elif event.kind in (EventKind.ROTATED, EventKind.CLOSED):
+                self.retire_held_out(early=event.kind is EventKind.ROTATED)
             elif isinstance(body, ModelCall):
                 self.take_call(body)
             if event.kind in (EventKind.BASELINES, EventKind.RUN_RESUMED):
@@ -56,10 +71,24 @@ class Ledger:
                 self.before_s += max(0.0, event.at - started)
                 started = event.at
 
-    def take_verdict(self, evaluation: Evaluation) -> None:
+    def take_verdict(self, body: events.Evaluated) -> None:
         """Count a verdict."""
-        self.settled.add(evaluation.kernel_id)
-        self.verdicts[evaluation.verdict] += 1
+        self.settled.add(body.evaluation.kernel_id)
+        self.verdicts[body.evaluation.verdict] += 1
+        self.external += body.external
+        self.bits += body.bits
+
+    def take_rejudged(self, body: events.Rejudged) -> None:
+        """Count a verdict on somebody who had one."""
+        self.rejudged += 1
+        self.withdrawn += not body.evaluation.passed
+        self.bits += body.bits
+
+    def retire_held_out(self, *, early: bool) -> None:
+        """Another held-out set, of which nothing has been told yet."""
+        self.epoch += 1
+        self.bits = 0
+        self.rotated = self.epoch if early else self.rotated
 
     def take_call(self, call: ModelCall) -> None:
         """Count a model call, whatever came of it."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evokern.engine.steward import Steward
 from evokern.evaluation import Evaluation
+from evokern.evaluator.signing import enroll
 from evokern.evaluator.statement import Opening
 from evokern.executor.local import LocalExecutor
 from evokern.kernel import Candidate, Kernel
@@ -23,8 +25,11 @@ async def judge_once(kernel: Kernel, opening: Opening) -> Evaluation:
     executor = LocalExecutor(opening, in_flight=1)
     candidate = Candidate(kernel, Path(opening.task_folder).name, opening.dtype)
     try:
-        await executor.open(lambda _: None)
-        evaluation = await executor.evaluate(candidate, None)
-        return await executor.confirm(candidate, evaluation) if evaluation.passed else evaluation
+        preparation = await executor.open(lambda _: None)
+        # A judge that this process started is one of the home's.
+        enroll(Path(opening.home), preparation.judge)
+        steward = Steward(executor, lambda _: None)
+        evaluation = await steward.evaluate(candidate, None)
+        return await steward.confirm(candidate, evaluation) if evaluation.passed else evaluation
     finally:
         await executor.close()

@@ -15,9 +15,10 @@ from typing import IO, Any
 
 import evokern.errors
 from evokern import record
-from evokern.errors import EvokernError, Unavailable
+from evokern.errors import EvokernError, Unavailable, UsageError
 from evokern.evaluation import Evaluation, Reason, Verdict
-from evokern.evaluator.statement import Assignment, Closing, Finish, Opening, Preparation
+from evokern.evaluator.signing import Seal
+from evokern.evaluator.statement import Assignment, Closing, Finish, Health, Opening, Preparation, Rotation
 from evokern.kernel import Candidate, Kernel
 
 LINE_BYTES = 64 << 20
@@ -26,8 +27,8 @@ LINE_BYTES = 64 << 20
 OPENINGS = 2
 """How often a judge is started before the machine is blamed: the first may have been killed from outside."""
 
-FINISHES = 2
-"""Likewise for a closing measurement, which nothing else asks for again."""
+INSISTED = 2
+"""Likewise for a question that nothing else asks again."""
 
 CLOSE_SECONDS = 3.0
 """How long a judge that was hung up on may take to end everything under it."""
@@ -65,9 +66,45 @@ class LocalExecutor:
         """See `Executor.evaluate`. A kernel under which the judge dies gets the verdict `infrastructure`, and may be asked for again."""
         return await self._judged("evaluate", Assignment(candidate.kernel, incumbent))
 
-    async def confirm(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+    async def confirm(self, candidate: Candidate, evaluation: Evaluation, to_beat: float | None = None) -> Evaluation:
         """See `Executor.confirm`."""
-        return await self._judged("confirm", Assignment(candidate.kernel, None, evaluation))
+        return await self._judged("confirm", Assignment(candidate.kernel, None, evaluation, to_beat=to_beat))
+
+    async def remeasure(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """See `Executor.remeasure`."""
+        return await self._judged("confirm", Assignment(candidate.kernel, None, evaluation, anew=True))
+
+    async def charge(self, evaluation: Evaluation) -> Evaluation:
+        """See `Executor.charge`."""
+        return record.from_json(Evaluation, await self._insisted("charge", evaluation))
+
+    async def probe(self) -> Health:
+        """See `Executor.probe`."""
+        try:
+            return record.from_json(Health, await self._ask("probe", None))
+        except JudgeDied:
+            return Health(False, "the judge dies of a plain copy")
+
+    async def restart(self) -> None:
+        """See `Executor.restart`."""
+        if self._judge is not None:
+            await self._judge.close()
+        await self._running()
+
+    async def rotate(self, epoch: int) -> Preparation:
+        """See `Executor.rotate`."""
+        # A judge that replaces this one is told of the new epoch as well.
+        self.opening = replace(self.opening, epoch=epoch)
+        self._preparation = record.from_json(Preparation, await self._insisted("rotate", Rotation(epoch)))
+        return self._preparation
+
+    def is_worn(self) -> bool:
+        """See `Executor.is_worn`. A judge that replaced another counts from nothing; the engine's own count goes on."""
+        return self._judge is not None and self._judge.worn == self.opening.epoch
+
+    async def seal(self, head: Seal) -> Seal:
+        """See `Executor.seal`."""
+        return record.from_json(Seal, await self._insisted("seal", head))
 
     async def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
         """See `Executor.finish`.
@@ -75,10 +112,7 @@ class LocalExecutor:
         Raises:
             Unavailable: The judge dies of it again and again.
         """
-        for _ in range(FINISHES):
-            with contextlib.suppress(JudgeDied):
-                return record.from_json(Closing, await self._ask("finish", record.to_json(Finish(champion, seed))))
-        raise Unavailable("the judge died while it measured the best kernel once more", mend="`evokern resume` measures it again")
+        return record.from_json(Closing, await self._insisted("finish", Finish(champion, seed)))
 
     def capacity(self) -> int:
         """See `Executor.capacity`."""
@@ -103,6 +137,13 @@ class LocalExecutor:
         return Evaluation(
             assignment.kernel.id, "", str(self.opening.dtype), Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, detail, fingerprint=fingerprint
         )
+
+    async def _insisted(self, op: str, body: Any) -> Any:
+        """What nothing else would ask for again, asked again where the judge died."""
+        for _ in range(INSISTED):
+            with contextlib.suppress(JudgeDied):
+                return await self._ask(op, record.to_json(body))
+        raise Unavailable(f"the judge died again and again when it was asked to {op}", mend="`evokern resume` goes on from here")
 
     async def _ask(self, op: str, body: Any) -> Any:
         judge = await self._running()
@@ -146,6 +187,7 @@ class _Judge:
         self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[[str], None]
     ):
         self.process, self.dead = process, False
+        self.worn: int | None = None
         self._reader, self._writer, self._say = reader, writer, say
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
@@ -186,9 +228,9 @@ class _Judge:
     async def _listen(self) -> None:
         try:
             # A line that is no message is as good as a dead judge: whoever waits must not wait for ever.
-            with contextlib.suppress(ConnectionError, ValueError, KeyError):
+            with contextlib.suppress(ConnectionError, ValueError, KeyError, TypeError, UsageError):
                 while line := await self._reader.readline():
-                    self._hear(json.loads(line))
+                    self._hear(record.parse(line))
         finally:
             self.dead = True
             for future in self._waiting.values():
@@ -198,6 +240,9 @@ class _Judge:
     def _hear(self, message: dict[str, Any]) -> None:
         if "say" in message:
             self._say(message["say"])
+            return
+        if "worn" in message:
+            self.worn = int(message["worn"])
             return
         future = self._waiting.pop(message["id"], None)
         if future is None or future.done():
@@ -244,8 +289,9 @@ def _judge_environment() -> dict[str, str]:
     }
 
 
-def _error(data: dict[str, str]) -> EvokernError:
-    kind = getattr(evokern.errors, data["error"], EvokernError)
+def _error(data: Any) -> EvokernError:
+    told = {name: str(value) for name, value in data.items()} if isinstance(data, dict) else {}
+    kind = getattr(evokern.errors, told.get("error", ""), EvokernError)
     if not (isinstance(kind, type) and issubclass(kind, EvokernError)):
         kind = EvokernError
-    return kind(data["what"], where=data["where"], mend=data["mend"])
+    return kind(told.get("what", "the judge did not say what is wrong"), where=told.get("where", ""), mend=told.get("mend", ""))

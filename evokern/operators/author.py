@@ -138,5 +138,5 @@ def readable(prompt: str) -> str:
     """A transcript for people: each turn under its role. Whatever is no transcript, as other operators may keep it, stays as it is."""
     try:
         return "\n\n".join(f"[{turn['role']}]\n{turn['content']}" for turn in json.loads(prompt))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return prompt

@@ -72,11 +72,45 @@ class Evaluated:
         evaluation: The verdict.
         island: Index of the island whose candidate it is.
         reused: Id of the run that the evaluation was taken from, or empty where it was made for this one.
+        external: Whether no judge of this home signed it: it is shown, and counts for nothing.
+        bits: Answers of the gate that were spent on it.
     """
 
     evaluation: Evaluation
     island: int
     reused: str = ""
+    external: bool = False
+    bits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """A kernel that had passed, judged again: measured anew, or withdrawn.
+
+    Attributes:
+        evaluation: What holds from now on.
+        why: "schedule", "end", "opponent" or "rotated".
+        external: As in `Evaluated`.
+        bits: As in `Evaluated`.
+    """
+
+    evaluation: Evaluation
+    why: str
+    external: bool = False
+    bits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """The held-out set was retired because its answers could have told what is in it.
+
+    Attributes:
+        epoch: Index of the new set.
+        bits: Answers that were spent on the old one.
+    """
+
+    epoch: int
+    bits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +178,9 @@ def model_called(run: str, number: int, index: int, call: ModelCall) -> Event:
     return Event(run, EventKind.MODEL_CALLED, f"{number}:{index}", record.to_json(call))
 
 
-def evaluated(run: str, evaluation: Evaluation, island: int, *, reused: str = "", attempt: int = 0) -> Event:
+def evaluated(
+    run: str, evaluation: Evaluation, island: int, *, reused: str = "", attempt: int = 0, external: bool = False, bits: int = 0
+) -> Event:
     """A verdict; keyed by the evaluation's key, as one of a key is made once.
 
     Args:
@@ -153,11 +189,35 @@ def evaluated(run: str, evaluation: Evaluation, island: int, *, reused: str = ""
         island: Index of the island whose candidate it is.
         reused: Id of the run that it was taken from, if any.
         attempt: Which try it was; only a verdict `infrastructure` may be tried again, and only there it counts.
+        external: Whether no judge of this home signed it.
+        bits: Answers of the gate that were spent on it.
     """
     key = evaluation.key or evaluation.kernel_id
     if evaluation.verdict is Verdict.INFRASTRUCTURE:
         key = f"{key}:{attempt}"
-    return Event(run, EventKind.EVALUATED, key, record.to_json(Evaluated(evaluation, island, reused)))
+    return Event(run, EventKind.EVALUATED, key, record.to_json(Evaluated(evaluation, island, reused, external, bits)))
+
+
+def rejudged(run: str, number: int, body: Rejudged) -> Event:
+    """A kernel judged again; withdrawn where it no longer passes.
+
+    Args:
+        run: Id of the run.
+        number: Running number of such events.
+        body: What came of it.
+    """
+    kind = EventKind.REMEASURED if body.evaluation.passed else EventKind.WITHDRAWN
+    return Event(run, kind, f"{number}:{body.evaluation.kernel_id}", record.to_json(body))
+
+
+def rotated(run: str, body: Rotated) -> Event:
+    """A new held-out set; keyed by its epoch."""
+    return Event(run, EventKind.ROTATED, str(body.epoch), record.to_json(body))
+
+
+def sealed(run: str, position: int, seal: dict[str, Any]) -> Event:
+    """A judge's signature over the chain up to an event; keyed by that event's number."""
+    return Event(run, EventKind.SEALED, str(position), seal)
 
 
 def placed(run: str, island: int, kernel_id: str, placement: Placement) -> Event:
@@ -193,14 +253,15 @@ def closed(run: str, time: int, values: dict[str, Any]) -> Event:
     return Event(run, EventKind.CLOSED, str(time), values)
 
 
-def read(event: Event) -> Proposed | Refused | Evaluated | Placed | Migrated | Ended | ModelCall | RunSettings | None:
-    """The typed payload of an event; None for kinds whose payload is free (baselines).
+def read(event: Event) -> Proposed | Refused | Evaluated | Rejudged | Rotated | Placed | Migrated | Ended | ModelCall | RunSettings | None:
+    """The typed payload of an event; None for kinds whose payload is free (baselines, seals).
 
     Raises:
         UsageError: The payload does not have the fields of its kind.
     """
     if event.kind in (EventKind.RUN_STARTED, EventKind.RUN_RESUMED):
-        return record.from_json(RunSettings, event.payload["settings"])
+        held: Any = event.payload
+        return record.from_json(RunSettings, held.get("settings") if isinstance(held, dict) else held)
     body = _BODIES.get(event.kind)
     return None if body is None else record.from_json(body, event.payload)
 
@@ -209,8 +270,21 @@ _BODIES: dict[EventKind, type[Any]] = {
     EventKind.PROPOSED: Proposed,
     EventKind.REFUSED: Refused,
     EventKind.EVALUATED: Evaluated,
+    EventKind.REMEASURED: Rejudged,
+    EventKind.WITHDRAWN: Rejudged,
+    EventKind.ROTATED: Rotated,
     EventKind.PLACED: Placed,
     EventKind.MIGRATED: Migrated,
     EventKind.RUN_ENDED: Ended,
     EventKind.MODEL_CALLED: ModelCall,
 }
+
+Verdictful = Evaluated | Rejudged
+"""Payloads that hold an evaluation."""
+
+VERDICTS: dict[EventKind, type[Any]] = {
+    EventKind.EVALUATED: Evaluated,
+    EventKind.REMEASURED: Rejudged,
+    EventKind.WITHDRAWN: Rejudged,
+}
+"""Kinds of events whose payload holds an evaluation."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +19,15 @@ from evokern.errors import UsageError
 from evokern.evaluation import Evaluation, Score, Verdict
 from evokern.event import Event, EventKind, RunSettings
 from evokern.kernel import SHORT, Candidate, Kernel
+from evokern.store.chain import Head, Link
 from evokern.store.failure import unavailable
-from evokern.store.payload import Evaluated, Proposed
+from evokern.store.payload import VERDICTS, Evaluated, Proposed, Verdictful
 from evokern.store.schema import FIRST_RUN, CandidateRow, EvaluationRow, EventRow, KernelRow, RunRow
 
 PAGE = 500
 """Events read at a time: a replay holds no read transaction open, which would keep the log from being cut back."""
 
 SHOWN_MATCHES = 8
-
-MORE_THAN_ASKED = 16
-"""Rows read beyond those asked for, as a kernel may have been judged more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +125,32 @@ class Queries:
                 return
             last = page[-1].sequence or 0
 
+    def head(self, run: str) -> Head:
+        """Where a run's chain ends."""
+        last = select(EventRow).where(EventRow.run == run).order_by(col(EventRow.sequence).desc()).limit(1)
+        with self._session() as session:
+            row = session.exec(last).first()
+            return Head() if row is None else Head(row.position, row.digest)
+
+    def links(self, run: str) -> Iterator[Link]:
+        """Every event of a run as its row says, in the order of the rows."""
+        wanted = select(EventRow).where(EventRow.run == run).order_by(col(EventRow.sequence)).limit(PAGE)
+        last = 0
+        while True:
+            with self._session() as session:
+                page = session.exec(wanted.where(col(EventRow.sequence) > last)).all()
+            for row in page:
+                yield Link(row.sequence or 0, row.run, row.position, row.kind, row.key, row.payload, row.at, row.digest)
+            if len(page) < PAGE:
+                return
+            last = page[-1].sequence or 0
+
+    def projections(self, run: str) -> dict[int, dict[str, Any]]:
+        """Rows of a run's verdicts by sequence, as rankings read them."""
+        with self._session() as session:
+            rows = session.exec(select(EvaluationRow).where(EvaluationRow.run == run)).all()
+            return {row.sequence: row.model_dump(exclude={"sequence"}) for row in rows}
+
     def last_judged(self, run: str, *, before: float = math.inf) -> float:
         """When the run's last verdict before a moment was written, seconds since the epoch; 0.0 where there is none."""
         with self._session() as session:
@@ -169,6 +191,15 @@ class Queries:
             matches = list(session.exec(select(KernelRow).where(*_begins(col(KernelRow.id), prefix.lower())).limit(SHOWN_MATCHES)).all())
             return _kernel(_only(matches, "kernel", prefix, [row.id[:SHORT] for row in matches]))
 
+    def holds_kernel(self, kernel_id: str) -> bool:
+        """Whether the source that an id stands for is here, unchanged."""
+        with self._session() as session:
+            row = session.get(KernelRow, kernel_id)
+            try:
+                return row is not None and _kernel(row).id == kernel_id
+            except (UnicodeDecodeError, AttributeError):  # no source's bytes
+                return False
+
     def candidate(self, run: str, kernel_id: str) -> Proposed | None:
         """How a kernel came into a run: lineage, prompt and answer; None where it did not."""
         found = self._event(run, EventKind.PROPOSED, kernel_id)
@@ -186,48 +217,54 @@ class Queries:
         return [body.evaluation for body in self._evaluated(chosen)]
 
     def evaluation_of(self, key: str) -> tuple[str, Evaluation] | None:
-        """The evaluation of one key and the run that it was made in, whichever run that was; the machine's failures do not count.
+        """The last evaluation of one key and the run that it was made in, whichever run that was.
+
+        Neither the machine's failures count nor verdicts that no judge of this home signed.
 
         Args:
             key: `evokern.evaluation.evaluation_key`.
         """
-        chosen = select(EvaluationRow.sequence).where(EvaluationRow.key == key, EvaluationRow.verdict != Verdict.INFRASTRUCTURE.value)
+        chosen = select(EvaluationRow.sequence).where(
+            EvaluationRow.key == key, EvaluationRow.verdict != Verdict.INFRASTRUCTURE.value, col(EvaluationRow.external).is_(False)
+        )
+        last = select(EventRow).where(col(EventRow.sequence).in_(chosen)).order_by(col(EventRow.sequence).desc()).limit(1)
         with self._session() as session:
-            row = session.exec(select(EventRow).where(col(EventRow.sequence).in_(chosen)).order_by(col(EventRow.sequence)).limit(1)).first()
+            row = session.exec(last).first()
             if row is None:
                 return None
-            body = record.from_json(Evaluated, json.loads(row.payload))
-            return body.reused or row.run, body.evaluation
+            body = _verdict(row)
+            return (isinstance(body, Evaluated) and body.reused) or row.run, body.evaluation
 
     def top(self, run: str, count: int) -> list[Ranked]:
-        """The fastest kernels of a run that passed, the fastest first, each once and confirmed before unconfirmed."""
+        """The fastest kernels of a run that passed, the fastest first, each once and confirmed before unconfirmed.
+
+        A kernel counts with its last verdict, so one that was withdrawn is not among them.
+        """
+        last = (
+            select(func.max(EvaluationRow.sequence))
+            .where(EvaluationRow.run == run, col(EvaluationRow.external).is_(False))
+            .group_by(EvaluationRow.kernel_id)
+        )
         same = (col(CandidateRow.run) == col(EvaluationRow.run)) & (col(CandidateRow.kernel_id) == col(EvaluationRow.kernel_id))
         ranking = (
             select(EvaluationRow, CandidateRow)
             .join(CandidateRow, same, isouter=True)
-            .where(EvaluationRow.run == run, EvaluationRow.verdict == Verdict.PASSED.value)
+            .where(EvaluationRow.run == run, EvaluationRow.verdict == Verdict.PASSED.value, col(EvaluationRow.sequence).in_(last))
             .where(col(EvaluationRow.score_log).is_not(None))
             .order_by(col(EvaluationRow.confirmed).desc(), col(EvaluationRow.score_log).desc())
         )
-        looked = count + MORE_THAN_ASKED
-        while True:
-            with self._session() as session:
-                rows = session.exec(ranking.limit(looked)).all()
-                found: dict[str, Ranked] = {}
-                for evaluation, candidate in rows:
-                    found.setdefault(evaluation.kernel_id, _ranked(evaluation, candidate))
-            if len(found) >= count or len(rows) < looked:
-                return list(islice(found.values(), count))
-            looked *= 4
+        with self._session() as session:
+            return [_ranked(evaluation, candidate) for evaluation, candidate in session.exec(ranking.limit(count)).all()]
 
     def best(self, run: str) -> Ranked | None:
         """The fastest kernel of a run, or None where none has passed."""
         return next(iter(self.top(run, 1)), None)
 
     def verdict_counts(self, run: str) -> dict[str, int]:
-        """How many evaluations of a run ended in each verdict."""
+        """How many candidates of a run ended in each verdict; what was judged again counts once."""
+        first = (EvaluationRow.run == run, EvaluationRow.kind == EventKind.EVALUATED.value)
         with self._session() as session:
-            statement = select(EvaluationRow.verdict, func.count()).where(EvaluationRow.run == run).group_by(EvaluationRow.verdict)
+            statement = select(EvaluationRow.verdict, func.count()).where(*first).group_by(EvaluationRow.verdict)
             return dict(sorted(session.exec(statement).all()))
 
     def count(self, run: str, kind: EventKind) -> int:
@@ -251,23 +288,46 @@ class Queries:
             rows = session.exec(select(EventRow).where(EventRow.run == run, EventRow.kind == kind.value, EventRow.key == key)).all()
             return next(iter(_events(session, rows)), None)
 
-    def _evaluated(self, sequences: Any) -> list[Evaluated]:
+    def _evaluated(self, sequences: Any) -> list[Verdictful]:
         with self._session() as session:
             rows = session.exec(select(EventRow).where(col(EventRow.sequence).in_(sequences)).order_by(col(EventRow.sequence))).all()
-            return [record.from_json(Evaluated, json.loads(row.payload)) for row in rows]
+            return [_verdict(row) for row in rows]
+
+
+def _verdict(row: EventRow) -> Verdictful:
+    body: Verdictful = record.from_json(VERDICTS[_kind(row)], record.parse(row.payload))
+    return body
 
 
 def _events(session: Session, rows: Any) -> list[Event]:
     """Events of rows, with sources put back where a proposal names its kernel by id."""
-    events = [Event(row.run, EventKind(row.kind), row.key, json.loads(row.payload), row.at) for row in rows]
-    wanted = [event.payload["candidate"]["kernel"]["id"] for event in events if event.kind is EventKind.PROPOSED]
-    if wanted:
+    events = [Event(row.run, _kind(row), row.key, record.fields(row.payload), row.at) for row in rows]
+    named = [(event, _kernel_named(event)) for event in events if event.kind is EventKind.PROPOSED]
+    if named:
+        wanted = [kernel for _, kernel in named]
         kernels = {row.id: _kernel(row) for row in session.exec(select(KernelRow).where(col(KernelRow.id).in_(wanted)))}
-        for event in events:
-            if event.kind is EventKind.PROPOSED:
-                slot = event.payload["candidate"]
-                slot["kernel"] = record.to_json(kernels[slot["kernel"]["id"]])
+        for event, kernel in named:
+            if kernel not in kernels:
+                raise UsageError(f"the source of {kernel[:12]} is not in the journal", where=event.run, mend=_VERIFY)
+            event.payload["candidate"]["kernel"] = record.to_json(kernels[kernel])
     return events
+
+
+_VERIFY = "`evokern verify` says which rows were changed"
+
+
+def _kind(row: EventRow) -> EventKind:
+    try:
+        return EventKind(row.kind)
+    except ValueError as error:
+        raise UsageError(f"the journal holds a row of the unknown kind '{row.kind}'", where=row.run, mend=_VERIFY) from error
+
+
+def _kernel_named(event: Event) -> str:
+    try:
+        return str(event.payload["candidate"]["kernel"]["id"])
+    except (KeyError, TypeError) as error:
+        raise UsageError("the journal holds a proposal that names no kernel", where=event.run, mend=_VERIFY) from error
 
 
 def _begins(column: Any, prefix: str) -> tuple[Any, Any]:
@@ -285,7 +345,7 @@ def _only(matches: list[Any], what: str, prefix: str, names: list[str]) -> Any:
 
 
 def _run(row: RunRow) -> Run:
-    return Run(row.id, row.state, row.reason, row.started, row.ended, record.from_json(RunSettings, json.loads(row.settings)))
+    return Run(row.id, row.state, row.reason, row.started, row.ended, record.from_json(RunSettings, record.parse(row.settings)))
 
 
 def _kernel(row: KernelRow) -> Kernel:
@@ -301,8 +361,8 @@ def _ranked(evaluation: EvaluationRow, candidate: CandidateRow | None) -> Ranked
         number=candidate.number,
         operator=candidate.operator,
         island=candidate.island,
-        parents=tuple(json.loads(candidate.parents)),
-        edits=tuple(json.loads(candidate.edits)),
+        parents=tuple(record.parse(candidate.parents)),
+        edits=tuple(record.parse(candidate.edits)),
         score=score,
         confirmed=evaluation.confirmed,
         at=evaluation.at,

@@ -18,8 +18,8 @@ from sqlmodel import Field, SQLModel
 from evokern.errors import Unavailable
 from evokern.store.failure import unavailable
 
-SCHEMA_VERSION = 1
-"""In SQLite's user_version; a newer one is refused."""
+SCHEMA_VERSION = 2
+"""In SQLite's user_version; any other is refused. 2 chained the events."""
 
 APPLICATION = 0x45564B4E
 """In SQLite's application_id ("EVKN"), so that another program's database is never written to."""
@@ -34,7 +34,11 @@ WAL_LIMIT_BYTES = 64 << 20
 
 
 class EventRow(SQLModel, table=True):
-    """One event; `sequence` is the order in which events were committed, over all runs."""
+    """One event.
+
+    `sequence` is the order in which events were committed, over all runs; `position` and `digest` are its place in the chain of its
+    run (`evokern.store.chain`).
+    """
 
     __tablename__ = "event"
     __table_args__ = (UniqueConstraint("run", "kind", "key"), Index("event_run_sequence", "run", "sequence"))
@@ -44,6 +48,8 @@ class EventRow(SQLModel, table=True):
     key: str
     payload: str
     at: float
+    position: int
+    digest: str
 
 
 class RunRow(SQLModel, table=True):
@@ -83,7 +89,11 @@ class CandidateRow(SQLModel, table=True):
 
 
 class EvaluationRow(SQLModel, table=True):
-    """One verdict; the whole evaluation stands in the event of the same sequence."""
+    """One verdict; the whole evaluation stands in the event of the same sequence.
+
+    `kind` is that event's: "evaluated" where the run judged a candidate, else it was judged again. `external` ones no judge of this
+    home has signed: they are shown and count for nothing.
+    """
 
     __tablename__ = "evaluation"
     __table_args__ = (
@@ -93,6 +103,8 @@ class EvaluationRow(SQLModel, table=True):
     sequence: int = Field(primary_key=True)
     run: str
     kernel_id: str
+    kind: str
+    external: bool
     key: str = Field(index=True)
     verdict: str
     reason: str
@@ -121,7 +133,7 @@ def open_database(path: Path, *, read_only: bool) -> Engine:
         read_only: Open an existing file without changing anything.
 
     Raises:
-        Unavailable: It is missing (read-only), cannot be opened, is damaged, or was written by a newer version.
+        Unavailable: It is missing (read-only), cannot be opened, is damaged, or was written by another version.
     """
     database = create_engine(
         "sqlite://", creator=lambda: _connect(path, read_only=read_only), poolclass=QueuePool, isolation_level="AUTOCOMMIT"
@@ -195,6 +207,12 @@ def _is_laid_out(connection: sqlite3.Connection, path: Path) -> bool:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION:
         raise Unavailable("this database is another program's", where=str(path), mend="Give another home")
+    if tables and version < SCHEMA_VERSION:
+        raise Unavailable(
+            f"the journal was written by an older evokern (format {version}, this one reads {SCHEMA_VERSION})",
+            where=str(path),
+            mend="Move it away to start anew, or give another home",
+        )
     if version > SCHEMA_VERSION:
         raise Unavailable(
             f"the journal was written by a newer evokern (format {version}, this one reads {SCHEMA_VERSION})",

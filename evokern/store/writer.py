@@ -15,22 +15,23 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, update
+from sqlalchemy import Connection, Engine, tuple_, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError
-from sqlmodel import col
+from sqlmodel import col, select
 
 from evokern import record
 from evokern.errors import EvokernError, Unavailable, UsageError
 from evokern.event import Event, EventKind
 from evokern.kernel import Kernel
 from evokern.statistics import GEOMEAN, score_of
+from evokern.store.chain import Head, digest_of
 from evokern.store.failure import unavailable
-from evokern.store.payload import Evaluated, Proposed
+from evokern.store.payload import VERDICTS, Proposed, Verdictful
 from evokern.store.schema import CandidateRow, EvaluationRow, EventRow, KernelRow, RunRow
 
 BATCH_EVENTS = 1000
@@ -60,14 +61,14 @@ def encode(event: Event) -> Encoded:
     Raises:
         UsageError: The payload is not JSON, or not that of its kind.
     """
-    at = event.at or time.time()
+    at = float(event.at or time.time())
     payload, kernel, candidate, evaluation = event.payload, None, None, None
     if event.kind is EventKind.PROPOSED:
         body = record.from_json(Proposed, payload)
         kernel, candidate = _kernel_row(body.candidate.kernel), _candidate_row(event.run, body, at)
         payload = without_source(payload, body.candidate.kernel)
-    elif event.kind is EventKind.EVALUATED:
-        evaluation = _evaluation_row(event.run, _judged(payload), at)
+    elif event.kind in VERDICTS:
+        evaluation = evaluation_row(event.run, event.kind, _judged(event.kind, payload), at)
     try:
         text = json.dumps(payload, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -76,15 +77,16 @@ def encode(event: Event) -> Encoded:
     return Encoded(row, kernel, candidate, evaluation)
 
 
-def _judged(payload: dict[str, Any]) -> Evaluated:
+def _judged(kind: EventKind, payload: dict[str, Any]) -> Verdictful:
     """A verdict without its bulk (samples, log, fingerprint), which no projection needs and which takes long to read."""
     try:
         whole = payload["evaluation"]
         measurements = [{**measurement, "samples": []} for measurement in whole.get("measurements", ())]
         slim = {**payload, "evaluation": {**whole, "measurements": measurements, "log": "", "fingerprint": None}}
     except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"not a valid Evaluated record: {error}") from error
-    return record.from_json(Evaluated, slim)
+        raise UsageError(f"not a valid {VERDICTS[kind].__name__} record: {error}") from error
+    body: Verdictful = record.from_json(VERDICTS[kind], slim)
+    return body
 
 
 def without_source(payload: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
@@ -112,11 +114,14 @@ def _candidate_row(run: str, body: Proposed, at: float) -> dict[str, Any]:
     }
 
 
-def _evaluation_row(run: str, body: Evaluated, at: float) -> dict[str, Any]:
+def evaluation_row(run: str, kind: EventKind, body: Verdictful, at: float) -> dict[str, Any]:
+    """The projection of a verdict, without its sequence."""
     evaluation, score = body.evaluation, score_of(body.evaluation)
     return {
         "run": run,
         "kernel_id": evaluation.kernel_id,
+        "kind": kind.value,
+        "external": body.external,
         "key": evaluation.key,
         "verdict": evaluation.verdict.value,
         "reason": evaluation.reason.value,
@@ -251,26 +256,55 @@ def _settle(done: asyncio.Future[None], error: EvokernError | None) -> None:
 
 
 def _insert(link: Connection, events: list[Encoded]) -> None:
-    """Write events that are not there yet, and their projections."""
-    statement = (
-        insert(EventRow)
-        .on_conflict_do_nothing()
-        .returning(col(EventRow.sequence), col(EventRow.run), col(EventRow.kind), col(EventRow.key))
-    )
-    by_key = {(e.row["run"], e.row["kind"], e.row["key"]): e for e in reversed(events)}
-    written = link.execute(statement, [event.row for event in events]).all()
-    fresh = sorted(((sequence or 0, by_key[run, kind, key]) for sequence, run, kind, key in written), key=lambda pair: pair[0])
-    kernels = [event.kernel for _, event in fresh if event.kernel]
+    """Write events that are not there yet, each after the last of its run, and their projections."""
+    fresh = _chained(link, _fresh(link, events))
+    if not fresh:
+        return
+    statement = insert(EventRow).returning(col(EventRow.sequence), col(EventRow.run), col(EventRow.position))
+    written = link.execute(statement, [event.row for event in fresh]).all()
+    sequences = {(run, position): sequence for sequence, run, position in written}
+    kernels = [event.kernel for event in fresh if event.kernel]
     if kernels:
         link.execute(insert(KernelRow).on_conflict_do_nothing(), kernels)
-    candidates = [event.candidate for _, event in fresh if event.candidate]
+    candidates = [event.candidate for event in fresh if event.candidate]
     if candidates:
         link.execute(insert(CandidateRow), candidates)
-    evaluations = [{**event.evaluation, "sequence": sequence} for sequence, event in fresh if event.evaluation]
+    evaluations = [
+        {**event.evaluation, "sequence": sequences[event.row["run"], event.row["position"]]} for event in fresh if event.evaluation
+    ]
     if evaluations:
         link.execute(insert(EvaluationRow), evaluations)
-    for _, event in fresh:
+    for event in fresh:
         _follow_run(link, event.row)
+
+
+def _fresh(link: Connection, events: list[Encoded]) -> list[Encoded]:
+    """Those whose (run, kind, key) is not there yet, each once."""
+    by_key = {(e.row["run"], e.row["kind"], e.row["key"]): e for e in reversed(events)}
+    identity = tuple_(col(EventRow.run), col(EventRow.kind), col(EventRow.key))
+    there = {tuple(row) for row in link.execute(select(EventRow.run, EventRow.kind, EventRow.key).where(identity.in_(list(by_key))))}
+    chosen = {id(event) for key, event in by_key.items() if key not in there}
+    return [event for event in events if id(event) in chosen]
+
+
+def _chained(link: Connection, events: list[Encoded]) -> list[Encoded]:
+    """The events with their places in the chains of their runs; nobody else writes before the transaction ends."""
+    heads = {run: head_of(link, run) for run in dict.fromkeys(event.row["run"] for event in events)}
+    chained = []
+    for event in events:
+        row, head = event.row, heads[event.row["run"]]
+        position = head.position + 1
+        digest = digest_of(head.digest, row["run"], position, row["kind"], row["key"], row["payload"], row["at"])
+        heads[row["run"]] = Head(position, digest)
+        chained.append(replace(event, row={**row, "position": position, "digest": digest}))
+    return chained
+
+
+def head_of(link: Connection, run: str) -> Head:
+    """Where a run's chain ends."""
+    last = select(EventRow.position, EventRow.digest).where(EventRow.run == run).order_by(col(EventRow.sequence).desc()).limit(1)
+    found = link.execute(last).first()
+    return Head() if found is None else Head(found[0], found[1])
 
 
 def _follow_run(link: Connection, row: dict[str, Any]) -> None:

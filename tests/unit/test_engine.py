@@ -294,14 +294,18 @@ class Flaky(SimExecutor):
         return found
 
 
-def test_the_machine_s_failures_are_tried_once_more_and_held_against_nobody(settings: RunSettings, home: Path) -> None:
+def test_a_failure_of_the_machine_is_tried_once_more_alone_and_a_second_one_is_the_kernel_s_fault(
+    settings: RunSettings, home: Path
+) -> None:
     executor = Flaky(lambda candidate: random.Random(candidate.id).randrange(3))
     engine = begin(replace(settings, seeds=tuple(("cpp", source_of(0, plane)) for plane in range(PLANES))), home, executor)
     summary = run(engine)
     assert summary["evaluated"] == 60
     assert set(executor.asked.values()) == {1, 2}
     twice = {candidate for candidate, count in executor.asked.items() if random.Random(candidate).randrange(3) == 2 and count}
-    assert summary["verdicts"]["infrastructure"] == len(twice)
+    assert twice
+    assert summary["verdicts"]["flaky"] == len(twice)
+    assert {body.evaluation.kernel_id for body in of(engine, EventKind.EVALUATED) if body.evaluation.verdict is Verdict.FLAKY} == twice
     assert_once_each(engine)
     assert states(engine) == replayed(engine)
 
@@ -558,7 +562,7 @@ def test_a_search_is_the_same_again_where_verdicts_come_in_the_same_order(settin
 
 
 def test_the_baselines_of_a_run_can_be_limited(settings: RunSettings, home: Path) -> None:
-    plain = begin(settings, home)._opening([])
+    plain = begin(settings, home)._opening()
     assert plain.baselines == ("eager", "compile")
     engine = begin(replace(settings, options={"baselines": "eager"}), home)
-    assert engine._opening([]).baselines == ("eager",)
+    assert engine._opening().baselines == ("eager",)

@@ -12,7 +12,7 @@ import pytest
 from evokern import errors, record
 from evokern.evaluation import BASELINE, Evaluation, Ratio, Reason, Verdict
 from evokern.evaluator.statement import Assignment, Closing, ClosingRow, Finish, Opening, Preparation, WorkloadTimes
-from evokern.executor.local import LocalExecutor, _error
+from evokern.executor.local import LocalExecutor, _error, _Judge
 from evokern.kernel import Kernel
 from evokern.task import DType
 from evokern.testing.requests import evaluated, row_task
@@ -76,3 +76,20 @@ def test_an_executor_that_was_never_opened_can_be_closed(tmp_path: Path) -> None
     executor = LocalExecutor(Opening("folder", DType.FLOAT32, "cpu", 1, str(tmp_path)), in_flight=3)
     assert executor.capacity() == 3
     asyncio.run(executor.close())
+
+
+def test_a_judge_may_ask_for_another_held_out_set_of_the_epoch_that_it_is_in(tmp_path: Path) -> None:
+    executor = LocalExecutor(Opening("folder", DType.FLOAT32, "cpu", 1, str(tmp_path), epoch=3))
+
+    async def heard(message: dict[str, int]) -> bool:
+        reader = asyncio.StreamReader()
+        reader.feed_data(json.dumps(message).encode() + b"\n")
+        reader.feed_eof()
+        judge = _Judge(None, reader, None, str)  # type: ignore[arg-type] - listens only
+        await judge._listener
+        executor._judge = judge
+        return executor.is_worn()
+
+    assert not executor.is_worn()
+    assert asyncio.run(heard({"worn": 3}))
+    assert not asyncio.run(heard({"worn": 2})), "that one was retired already"
