@@ -11,8 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from evokern.errors import EvokernError
+from evokern.printable import block
+from evokern.printable import line as one_line
 
 DONE, DID_NOT_HOLD, INTERRUPTED = 0, 1, 130
+
+LONGEST, LONGEST_LINE = 1 << 24, 2000
+"""Characters of an answer, and of a line on standard error."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document with a 'schema' field on standard output.")]
 
@@ -26,7 +31,11 @@ def print_answer(schema: str, document: Mapping[str, Any], text: str, *, as_json
         text: The same for people.
         as_json: Whether the document is asked for.
     """
-    print_document(schema, document) if as_json else sys.stdout.write(text.rstrip("\n") + "\n")
+    if as_json:
+        print_document(schema, document)
+        return
+    # Kernels, compilers and models wrote parts of it; none of them may steer a terminal.
+    sys.stdout.write(block(text.rstrip("\n"), LONGEST) + "\n")
 
 
 def print_document(schema: str, document: Mapping[str, Any]) -> None:
@@ -45,7 +54,7 @@ def print_error(error: EvokernError, *, as_json: bool) -> None:
 
 def say(line: str) -> None:
     """One line for people, on standard error."""
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(one_line(line, LONGEST_LINE) + "\n")
 
 
 def _finite(value: Any) -> Any:

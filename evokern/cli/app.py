@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from evokern.cli import doctor, evaluate, plugins, promote, run, runs, task
+from evokern.cli import doctor, evaluate, plugins, promote, run, runs, task, verify
 from evokern.cli.answer import INTERRUPTED, print_error
 from evokern.errors import EvokernError, Unavailable, UsageError
 
@@ -30,6 +30,7 @@ app.command("show")(runs.show)
 app.command("eval")(evaluate.evaluate)
 app.add_typer(task.app, name="task")
 app.command("promote")(promote.promote)
+app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("plugins")(plugins.plugins)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
 
 from evokern.cli.answer import DONE, JsonFlag, print_answer
 
@@ -12,6 +15,11 @@ NOT_HERE = 3
 OK, WARNING, MISSING = "ok", "warning", "missing"
 ENOUGH_BYTES = 1 << 30
 """A run's journal and build products rarely pass a tenth of this."""
+
+READERS = ("readelf", "objdump")
+
+FINGERPRINT_DIGITS = 32
+"""Hexadecimal digits of a judge's key that are shown: 128 bits, too many to be met by another key on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +39,56 @@ class Finding:
     mend: str = ""
 
 
-def doctor(as_json: JsonFlag = False) -> int:
-    """Say what this machine can do and what is missing, with the fix. Exit code 3 where no run can work."""
+def doctor(
+    reasons: Annotated[
+        bool, typer.Option("--reasons", help="Print every reason that a verdict can give, and what to do about it.")
+    ] = False,
+    attacks: Annotated[bool, typer.Option("--attacks", help="Judge the known attacks and their honest twins on this machine.")] = False,
+    sample: Annotated[int, typer.Option(min=0, help="With --attacks: at most so many kernels, drawn by --seed; 0 for all.")] = 0,
+    seed: Annotated[str, typer.Option(help="With --attacks: of the sample and the mutants.")] = "0",
+    only: Annotated[str, typer.Option(help="With --attacks: kernels whose names hold any of these texts, separated by commas.")] = "",
+    mutants: Annotated[int, typer.Option(min=0, help="With --attacks: so many disguised attacks beside them.")] = 0,
+    as_json: JsonFlag = False,
+) -> int:
+    """Say what this machine can do and what is missing, with the fix. Exit code 3 where no run can work.
+
+    With --attacks exit code 1 where an attack escaped or an honest kernel was refused.
+    """
+    if reasons:
+        return _tell_reasons(as_json=as_json)
+    if attacks:
+        from evokern.cli.attacks import judge_attacks
+
+        return judge_attacks(sample=sample, seed=seed, only=only, mutants=mutants, as_json=as_json)
+    findings = [_python(), _torch(), *_home(), *_backends(), _readers(), *_sandbox(), *_judges(), _model()]
+    able = all(finding.state != MISSING for finding in findings)
+    meanings = _meanings()
+    document = {"able": able, "findings": [asdict(finding) for finding in findings], "reasons": meanings}
+    print_answer("evokern.doctor/1", document, _text(findings, meanings, able=able), as_json=as_json)
+    return DONE if able else NOT_HERE
+
+
+def _meanings() -> dict[str, str]:
     from evokern.evaluation import REASONS
 
-    findings = [_python(), _torch(), *_home(), *_backends(), *_sandbox(), _model()]
-    able = all(finding.state != MISSING for finding in findings)
-    reasons = {str(reason): meaning for reason, meaning in REASONS.items()}
-    document = {"able": able, "findings": [asdict(finding) for finding in findings], "reasons": reasons}
-    print_answer("evokern.doctor/1", document, _text(findings, reasons, able=able), as_json=as_json)
-    return DONE if able else NOT_HERE
+    return {str(reason): meaning for reason, meaning in REASONS.items()}
+
+
+def _tell_reasons(*, as_json: bool) -> int:
+    """The closed list of reasons with advice, and what verdicts and tiers say."""
+    from evokern.report.words import NEXT, TIERS, VERDICTS
+
+    meanings = _meanings()
+    document = {
+        "reasons": {str(reason): {"meaning": meanings[reason], "next": told} for reason, told in NEXT.items()},
+        "verdicts": {str(verdict): told for verdict, told in VERDICTS.items()},
+        "tiers": {str(tier): told for tier, told in TIERS.items()},
+    }
+    lines = [line for reason, told in NEXT.items() for line in (f"{reason:<18} {meanings[reason]}", f"{'':<18} -> {told}")]
+    lines += ["", *(f"{verdict:<18} {told}" for verdict, told in VERDICTS.items())]
+    lines += ["", *(f"{tier:<18} {told}" for tier, told in TIERS.items())]
+    print_answer("evokern.reasons/1", document, "\n".join(lines), as_json=as_json)
+    return DONE
 
 
 def _text(findings: list[Finding], reasons: dict[str, str], *, able: bool) -> str:
@@ -51,7 +99,7 @@ def _text(findings: list[Finding], reasons: dict[str, str], *, able: bool) -> st
         if finding.mend:
             lines.append(f"{'':<8} {'':<{width}}  -> {finding.mend}")
     lines += ["", "a run works here" if able else "no run works here until what is missing is mended"]
-    lines += ["", "reasons that a verdict can give:"]
+    lines += ["", "reasons that a verdict can give (`evokern doctor --reasons` says what to do about each):"]
     lines += [f"  {reason:<18} {meaning}" for reason, meaning in reasons.items()]
     return "\n".join(lines)
 
@@ -112,6 +160,7 @@ def _sandbox() -> list[Finding]:
 
     from evokern.errors import EvokernError
     from evokern.evaluation import Tier
+    from evokern.report.words import TIERS
     from evokern.sandbox.spawner import Spawner
 
     try:
@@ -121,10 +170,36 @@ def _sandbox() -> list[Finding]:
     except EvokernError as error:
         return [Finding("sandbox", MISSING, error.what, error.mend)]
     held = ", ".join(canary.name for canary in spawner.canaries if canary.held) or "nothing"
+    broken = [canary for canary in spawner.canaries if not canary.held]
     shut = spawner.tier is Tier.UNSANDBOXED
-    mend = "Nothing that is found at this tier can be promoted, learnt from or exported" if shut else ""
-    findings = [Finding("sandbox", WARNING if shut else OK, f"{spawner.tier}: {held}", mend)]
-    return findings + [Finding(f"sandbox {c.name}", WARNING, c.detail, c.fix) for c in spawner.canaries if not c.held]
+    below = f"For a better tier mend: {', '.join(canary.name for canary in broken)}" if broken and not shut else ""
+    mend = "Nothing that is found at this tier can be promoted, learnt from or exported" if shut else below
+    findings = [Finding("sandbox", WARNING if shut else OK, f"{spawner.tier}: {TIERS[spawner.tier]}", mend)]
+    findings.append(Finding("sandbox holds", WARNING if shut else OK, held))
+    return findings + [Finding(f"sandbox {c.name}", WARNING, c.detail, c.fix) for c in broken]
+
+
+def _readers() -> Finding:
+    """Without readers of libraries kernels are judged, and nobody is told what they ask of the system."""
+    missing = [name for name in READERS if shutil.which(name) is None]
+    if not missing:
+        return Finding("readers", OK, ", ".join(READERS))
+    return Finding("readers", WARNING, f"no {' and no '.join(missing)}: kernels are not screened", "Install binutils")
+
+
+def _judges() -> list[Finding]:
+    """The home's own judge and all whose verdicts count here, by the first digits of their keys."""
+    from evokern.errors import Unavailable
+    from evokern.evaluator.signing import Judges
+    from evokern.store import find_home
+
+    try:
+        keys = sorted(Judges.of_home(find_home()).keys)
+    except Unavailable as error:
+        return [Finding("judges", WARNING, error.what, error.mend)]
+    if not keys:
+        return [Finding("judges", OK, "none enrolled yet: the first run enrols this machine's")]
+    return [Finding("judge", OK, " ".join(key[at : at + 4] for at in range(0, FINGERPRINT_DIGITS, 4))) for key in keys]
 
 
 def _model() -> Finding:

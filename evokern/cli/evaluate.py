@@ -10,7 +10,8 @@ import typer
 from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer
 
 if TYPE_CHECKING:
-    from evokern.evaluation import Evaluation
+    from evokern.evaluation import Evaluation, Measurement
+    from evokern.evaluator.signing import Judges
 
 
 def evaluate(
@@ -26,6 +27,7 @@ def evaluate(
     from evokern.cli.run import settings_for
     from evokern.cli.source import read_kernel
     from evokern.config import load_config
+    from evokern.evaluator.signing import Judges
     from evokern.report.tables import evaluation_text
     from evokern.store import home as open_home
 
@@ -35,22 +37,26 @@ def evaluate(
     evaluation = evokern.evaluate(
         kernel, task=settings.task, backend=settings.backend, dtype=settings.dtype, threads=settings.threads, home=home
     )
-    document = evaluation_document(evaluation, task=task)
+    document = evaluation_document(evaluation, task=task, judges=Judges.of_home(home))
     print_answer("evokern.eval/1", document, evaluation_text(document), as_json=as_json)
     return DONE if evaluation.passed else DID_NOT_HOLD
 
 
-def evaluation_document(evaluation: Evaluation, *, task: str) -> dict[str, Any]:
+def evaluation_document(evaluation: Evaluation, *, task: str, judges: Judges) -> dict[str, Any]:
     """The fields of `evokern.eval/1`.
 
     Args:
         evaluation: The evaluator's answer.
         task: The task as the user named it.
+        judges: Those that are enrolled in this home.
     """
     from evokern import record
     from evokern.evaluation import BASELINE, REASONS
+    from evokern.report.audit import evidence_documents
+    from evokern.report.standing import standing
+    from evokern.report.words import words
 
-    fingerprint = evaluation.fingerprint
+    fingerprint, told = evaluation.fingerprint, words(evaluation.verdict, evaluation.reason)
     return {
         "kernel": evaluation.kernel_id,
         "task": task,
@@ -58,16 +64,23 @@ def evaluation_document(evaluation: Evaluation, *, task: str) -> dict[str, Any]:
         "verdict": str(evaluation.verdict),
         "reason": str(evaluation.reason),
         "meaning": REASONS[evaluation.reason],
+        "happened": told.happened,
+        "next": told.next,
         "detail": evaluation.detail,
         "rung": str(evaluation.rung),
         "confirmed": evaluation.confirmed,
         "held_out": {None: "not reached", True: "passed", False: "failed"}[evaluation.passed_held_out],
         "tier": str(fingerprint.tier) if fingerprint else None,
+        "standing": standing(evaluation, judges).document(),
+        "degenerate": evaluation.degenerate,
+        "judge": evaluation.judge,
+        "evidence": evidence_documents(evaluation.evidence),
         "workloads": [
             {
                 "name": m.workload,
                 "clock": str(m.clock),
                 "time_us": m.time_us,
+                "claimed_us": _claimed_us(m),
                 "null_us": m.null_us,
                 "resolution_us": m.resolution_us,
                 "share": m.share,
@@ -83,6 +96,16 @@ def evaluation_document(evaluation: Evaluation, *, task: str) -> dict[str, Any]:
         "key": evaluation.key,
         "log": evaluation.log,
     }
+
+
+def _claimed_us(measurement: Measurement) -> float | None:
+    """Median of what the kernel's own process said that its calls took; a claim, shown beside the time and never scored."""
+    from statistics import median
+
+    from evokern.evaluator.call.contestant import CANDIDATE
+
+    claims = [s.claimed_ns for s in measurement.samples if s.claimed_ns and not s.void and s.who == CANDIDATE]
+    return median(claims) / 1000 if claims else None
 
 
 def _ratio(ratio: Any) -> dict[str, Any]:

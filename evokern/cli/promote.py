@@ -14,6 +14,7 @@ from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer
 
 if TYPE_CHECKING:
     from evokern.evaluation import Evaluation
+    from evokern.evaluator.signing import Judges
     from evokern.kernel import Candidate
     from evokern.store import Journal
 
@@ -25,10 +26,12 @@ def promote(
     into: Annotated[Path, typer.Option(help="The archives' folder.")] = Path("archives"),
     as_json: JsonFlag = False,
 ) -> int:
-    """Copy an elite into the archives. Only confirmed, sandboxed ones that are faster than the baseline; again changes nothing."""
+    """Copy an elite into the archives. Only confirmed, official ones that are faster than the baseline; again changes nothing."""
+    from evokern.evaluator.signing import Judges
+
     with _journal() as journal:
         candidate, evaluations = chosen(journal, what)
-    refusal = refusal_of(evaluations)
+        refusal = refusal_of(evaluations, Judges.of_home(journal.path.parent))
     if refusal:
         document: dict[str, Any] = {"kernel": candidate.id, "promoted": False, "reason": refusal}
         print_answer("evokern.promote/1", document, f"kernel {candidate.kernel.short} is not promoted: {refusal}", as_json=as_json)
@@ -71,8 +74,13 @@ def chosen(journal: Journal, what: str) -> tuple[Candidate, list[Evaluation]]:
     return proposed.candidate, journal.evaluations(run, kernel_id)
 
 
-def refusal_of(evaluations: Iterable[Evaluation]) -> str:
-    """Why a kernel with these evaluations may not be promoted; empty where it may."""
+def refusal_of(evaluations: Iterable[Evaluation], judges: Judges) -> str:
+    """Why a kernel with these evaluations may not be promoted; empty where it may.
+
+    Args:
+        evaluations: All of it, the last one last.
+        judges: Those of this home.
+    """
     from evokern.evaluation import Tier
     from evokern.statistics.score import score_of
 
@@ -85,9 +93,14 @@ def refusal_of(evaluations: Iterable[Evaluation]) -> str:
     confirmed = _confirmed(every)
     if not confirmed:
         return "no second, independent measurement has confirmed its speed-up"
-    if confirmed[-1].fingerprint is None or confirmed[-1].fingerprint.tier is Tier.UNSANDBOXED:
+    chosen = confirmed[-1]
+    if not judges.accept(chosen):
+        return "its evaluation was not signed by a judge of this home; `evokern verify` says more"
+    if chosen.degenerate:
+        return "its task cannot tell good kernels from bad ones"
+    if chosen.fingerprint is None or chosen.fingerprint.tier is Tier.UNSANDBOXED:
         return "it was judged without a sandbox; `evokern doctor` says what is missing"
-    score = score_of(confirmed[-1])
+    score = score_of(chosen)
     if score is None or score.low <= 0:
         shown = "unknown" if score is None else f"{score.ratio.low:.2f}x"
         return f"the lower bound of its speed-up over the baseline is {shown}, not above 1"
@@ -155,6 +168,7 @@ def elite_line(candidate: Candidate, evaluation: Evaluation) -> str:
         "parents": list(candidate.parents),
         "edits": list(candidate.edits),
         "fingerprint": record.to_json(evaluation.fingerprint),
+        "judge": evaluation.judge,
         "signature": evaluation.signature,
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -172,7 +186,7 @@ def _read(file: Path) -> dict[str, str]:
         return {}
     try:
         return {json.loads(line)["kernel"]: line for line in file.read_text().splitlines()}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"not an archive: {error}", where=str(file), mend="Mend or remove it") from error
 
 

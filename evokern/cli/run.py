@@ -39,6 +39,9 @@ def run(
     threads: Annotated[int | None, typer.Option(help="Threads granted to a kernel; 1 if not given.")] = None,
     seed_kernel: Annotated[list[str] | None, typer.Option(help="File of a further seed kernel; may be repeated.")] = None,
     seed: Annotated[int | None, typer.Option(help="Root of all chance in the search; 0 if not given.")] = None,
+    degenerate: Annotated[
+        bool, typer.Option("--degenerate", help="Run a task that cannot tell kernels apart too; nothing that comes of it counts.")
+    ] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file with these settings; flags win over it.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -50,6 +53,7 @@ def run(
     flags = {
         "task": task, "hours": hours, "minutes": minutes, "evals": evals, "tokens": tokens, "usd": usd, "backend": backend,
         "model": model, "dtype": dtype, "threads": threads, "seed_kernel": tuple(seed_kernel or ()), "seed": seed,
+        "degenerate": degenerate or None,
     }  # fmt: skip
     chosen = load_config(config, flags)
     if not chosen.task:

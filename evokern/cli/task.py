@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer
+from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer, say
 
 if TYPE_CHECKING:
     from evokern.task import Task
@@ -71,9 +71,17 @@ def check(
     name: Name,
     backend: Annotated[str, typer.Option(help="Name of a backend; auto for the best one here.")] = "auto",
     dtype: Annotated[str | None, typer.Option(help="Element type; the task's default if not given.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Check a whole suite in this format instead: kernelbench. NAME is then a checkout's path.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="With --format: a level, as L1, or a problem, as L1/23; may be repeated.")] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, help="With --format: tasks at a time; one per processor if not given.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="With --format: file of rows, so that a later call goes on from there.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Say whether a task can tell kernels apart. Exit code 1 where it cannot, with the reasons."""
+    if format is not None:
+        return _check_suite(name, format, only or [], parallel, keep, as_json=as_json)
     from evokern.cli.run import settings_for
     from evokern.config import load_config
     from evokern.evaluator.catalogue import check_task
@@ -83,6 +91,29 @@ def check(
     degenerate = list(check_task(settings, home=open_home()))
     text = f"{name}: sound" if not degenerate else "\n".join(f"{name}: {reason}" for reason in degenerate)
     print_answer("evokern.task-check/1", {"task": name, "sound": not degenerate, "degenerate": degenerate}, text, as_json=as_json)
+    return DID_NOT_HOLD if degenerate else DONE
+
+
+def _check_suite(path: str, form: str, only: list[str], parallel: int | None, keep: Path | None, *, as_json: bool) -> int:
+    """Rows stream on standard error as they are done; the answer is printed at the end."""
+    from evokern.cli import suite
+    from evokern.errors import UsageError
+    from evokern.export.suites.kernelbench import find_problems
+    from evokern.store import home as open_home
+
+    if form not in suite.FORMATS:
+        raise UsageError(f"unknown format '{form}'", where="--format", mend=f"Use {', '.join(suite.FORMATS)}")
+    folder = Path(path).expanduser()
+    of = len(find_problems(folder, only))
+    rows = []
+    checking = suite.check_suite(folder, only, scratch=open_home() / "scratch", parallel=parallel or suite.default_parallel(), keep=keep)
+    for done, row in enumerate(checking, start=1):
+        say(suite.progress(row, done, of))
+        rows.append(row)
+    rows.sort(key=lambda row: [int(part) for part in row["task"].removeprefix("L").split("/")])
+    degenerate = [row["task"] for row in rows if row["degenerate"]]
+    document = {"format": form, "path": str(folder), **suite.summary(rows), "degenerate": degenerate, "tasks": rows}
+    print_answer("evokern.suite-check/1", document, suite.table(rows), as_json=as_json)
     return DID_NOT_HOLD if degenerate else DONE
 
 

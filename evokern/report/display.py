@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evokern.event import Event, EventKind
+from evokern.printable import line
 from evokern.report import tables
+from evokern.report.standing import Standing, standing_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
 LAST_EVENTS = 6
+LONGEST_LINE = 2000
 SECONDS_BETWEEN_STATUS_LINES = 30.0
 
 
@@ -32,16 +35,18 @@ class PlainDisplay:
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
         self._last_status = clock()
+        self._standing = Standing()
 
     def started(self, info: dict[str, Any]) -> None:
-        """Say what runs where."""
+        """Say what runs where, and loudly where nothing of it will count."""
+        self._standing = standing_of(info)
         self._say(started_line(info))
 
     def event(self, event: Event) -> None:
         """Say one line, if the event has one."""
-        line = event_line(event)
-        if line:
-            self._say(line)
+        told = event_line(event)
+        if told:
+            self._say(told)
 
     def tick(self, status: dict[str, Any]) -> None:
         """Say how the run stands, at most twice a minute."""
@@ -49,7 +54,7 @@ class PlainDisplay:
         if now - self._last_status < SECONDS_BETWEEN_STATUS_LINES:
             return
         self._last_status = now
-        self._say(status_line(status))
+        self._say(status_line(status, self._standing))
 
     def say(self, text: str) -> None:
         """Say it."""
@@ -61,8 +66,8 @@ class PlainDisplay:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
+    def _say(self, text: str) -> None:
+        self._stream.write(line(text, LONGEST_LINE) + "\n")
         self._stream.flush()
 
 
@@ -79,12 +84,14 @@ class LiveDisplay:
         self._console: Console = Console(file=stream)
         self._live: Live | None = None
         self._status: dict[str, Any] = {}
+        self._standing = Standing()
         self._events: collections.deque[str] = collections.deque(maxlen=LAST_EVENTS)
 
     def started(self, info: dict[str, Any]) -> None:
         """Print the head; when the run's clock starts, begin to draw below it."""
         from rich.live import Live
 
+        self._standing = standing_of(info)
         self.say(started_line(info))
         if not info.get("device"):
             return
@@ -94,9 +101,9 @@ class LiveDisplay:
 
     def event(self, event: Event) -> None:
         """Keep the line for the next drawing."""
-        line = event_line(event)
-        if line:
-            self._events.append(line)
+        told = event_line(event)
+        if told:
+            self._events.append(line(told, LONGEST_LINE))
         if self._live is not None and not self._status:
             self._live.update(self.view(), refresh=True)
 
@@ -108,7 +115,7 @@ class LiveDisplay:
 
     def say(self, text: str) -> None:
         """Print it above the view."""
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(line(text, LONGEST_LINE), markup=False, highlight=False)
 
     def ended(self, summary: dict[str, Any]) -> None:
         """Clear the view."""
@@ -129,7 +136,7 @@ class LiveDisplay:
         status = self._status
         parts: list[RenderableType] = []
         if status:
-            parts.append(Text(status_line(status), style="bold"))
+            parts.append(Text(status_line(status, self._standing), style="bold"))
             rows = tables.best_rows(status.get("best"))
             if rows:
                 grid = Table(box=None, pad_edge=False)
@@ -140,9 +147,9 @@ class LiveDisplay:
                     grid.add_row(*map(Text, row))
                 parts.append(grid)
             parts.append(Text(f"verdicts  {tables.counts_text(status.get('verdicts') or {})}"))
-            parts.extend(Text(f"island {line}") for line in tables.island_lines(status.get("islands") or []))
+            parts.extend(Text(f"island {text}") for text in tables.island_lines(status.get("islands") or []))
             parts.append(Text(f"model     {tables.model_text(status.get('model'))}"))
-        parts.extend(Text(line, style="dim") for line in self._events)
+        parts.extend(Text(told, style="dim") for told in self._events)
         return Group(*parts)
 
 
@@ -154,15 +161,17 @@ def display_for(stream: TextIO) -> PlainDisplay | LiveDisplay:
 def started_line(info: Mapping[str, Any]) -> str:
     """What runs where, in one line: first while it makes ready, then, once the device is known, as its clock starts."""
     if info.get("device"):
-        return f"search begins on {info['device']}, sandbox tier {info.get('tier', '')}"
+        loud = standing_of(info).line
+        return f"search begins on {info['device']}, sandbox tier {info.get('tier', '')}{f'; {loud}' if loud else ''}"
     model = f"model {info['model']}" if info.get("model") else "no model: LLM-free operators alone"
     return f"run {info['run']}: {info['task']} {info['dtype']} on {info['backend']}, {model}"
 
 
-def status_line(status: Mapping[str, Any]) -> str:
-    """How a run stands, in one line."""
+def status_line(status: Mapping[str, Any], standing: Standing | None = None) -> str:
+    """How a run stands, in one line; a figure that does not count is no headline."""
     best = status.get("best")
-    champion = f"best {tables.short(best['kernel'])} {tables.ratio_text(best.get('ratio'))}" if best else "no best yet"
+    figure = standing.mark if standing and not standing.official else tables.ratio_text(best.get("ratio")) if best else ""
+    champion = f"best {tables.short(best['kernel'])} {figure}" if best else "no best yet"
     budget = tables.budget_text(status.get("budget") or {})
     return f"{champion}; {status.get('evaluated', 0)} evaluated, {tables.rate_text(status.get('rate'))}; {budget}"
 

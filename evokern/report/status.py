@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from evokern import record
 from evokern.evaluation import BASELINE, Evaluation, Score
+from evokern.evaluator.signing import Judges
 from evokern.event import Budget, EventKind, ModelCall, Spent
+from evokern.report.standing import UNSIGNED, Standing, standing
 
 if TYPE_CHECKING:
     from evokern.store import Journal
@@ -37,7 +39,8 @@ def status_of(journal: Journal, run: Run, *, worked: bool) -> dict[str, Any]:
     evaluated = sum(counts.values())
     ranked = journal.top(run.id, EVERY)
     spent = spent_of(journal, run, evaluated=evaluated, worked=worked)
-    best = champion(ranked)
+    judges = Judges.of_home(journal.path.parent)
+    best, found = _best(journal, run, ranked, judges)
     return {
         "run": run.id,
         "task": run.settings.task,
@@ -46,7 +49,7 @@ def status_of(journal: Journal, run: Run, *, worked: bool) -> dict[str, Any]:
         "state": "running" if worked else "ended" if run.state == "ended" and run.reason != "interrupted" else "interrupted",
         "reason": run.reason,
         "evaluated": evaluated,
-        "best": best_document(best, journal.evaluations(run.id, best.kernel_id)) if best else None,
+        "best": best_document(best, found, judges) if best else None,
         "budget": budget_document(run.settings.budget, spent),
         "verdicts": counts,
         "islands": [_island(index, ranked) for index in range(run.settings.islands)],
@@ -102,11 +105,31 @@ def spent_of(journal: Journal, run: Run, *, evaluated: int, worked: bool) -> Spe
     )
 
 
-def best_document(best: Ranked, evaluations: list[Evaluation]) -> dict[str, Any]:
-    """The best kernel: id, ratio over all workloads, and per workload its time and ratio to the faster baseline."""
+def _best(journal: Journal, run: Run, ranked: list[Ranked], judges: Judges) -> tuple[Ranked | None, list[Evaluation]]:
+    """The champion and its evaluations; one whose evaluation counts before all that do not."""
+    first: tuple[Ranked | None, list[Evaluation]] = (None, [])
+    for entry in by_lower_bound(ranked):
+        if not entry.confirmed:
+            break
+        evaluations = journal.evaluations(run.id, entry.kernel_id)
+        if standing_now(evaluations, judges).official:
+            return entry, evaluations
+        first = first if first[0] else (entry, evaluations)
+    return first
+
+
+def standing_now(evaluations: list[Evaluation], judges: Judges) -> Standing:
+    """The standing of a kernel: that of its last confirmed evaluation, else of its last."""
+    confirmed = [evaluation for evaluation in evaluations if evaluation.confirmed] or evaluations
+    return standing(confirmed[-1], judges) if confirmed else Standing((UNSIGNED,))
+
+
+def best_document(best: Ranked, evaluations: list[Evaluation], judges: Judges) -> dict[str, Any]:
+    """The best kernel: id, ratio over all workloads, standing, and per workload its time and ratio to the faster baseline."""
     confirmed = [evaluation for evaluation in evaluations if evaluation.confirmed]
     measurements = confirmed[-1].measurements if confirmed else ()
     return {
+        "standing": standing_now(evaluations, judges).document(),
         "kernel": best.kernel_id,
         "ratio": ratio_document(best.score),
         "operator": best.operator,

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evokern.kernel import SHORT
+from evokern.printable import block, line
+from evokern.report.standing import standing_of
 
 NOTHING = "-"
+LOG_LINES = 30
 MINUTE, HOUR = 60, 3600
 LARGE_US = 1000.0
 
@@ -84,7 +87,9 @@ def status_text(status: Mapping[str, Any]) -> str:
     lines = [f"run {status['run']}  {status['state']}  {status['evaluated']} evaluated, {rate_text(status.get('rate'))}"]
     best = status.get("best")
     if best:
-        lines += ["", f"best {short(best['kernel'])}  {ratio_text(best.get('ratio'))} over the faster baseline, geometric mean"]
+        # A figure that does not count is never a headline; its rows are shown below, under the reason.
+        headline = standing_line(best) or f"{ratio_text(best.get('ratio'))} over the faster baseline, geometric mean"
+        lines += ["", f"best {short(best['kernel'])}  {headline}"]
         lines += ["", aligned(["workload", "us", "ratio"], best_rows(best))] if best_rows(best) else []
     lines += ["", f"budget    {budget_text(status['budget'])}", f"verdicts  {counts_text(status['verdicts'])}"]
     lines += [f"island {text}" for text in island_lines(status.get("islands") or [])]
@@ -120,17 +125,50 @@ def evaluation_text(document: Mapping[str, Any]) -> str:
     """An evaluation as `evokern eval` shows it on a terminal."""
     reason = "" if document["reason"] == "none" else f": {document['reason']}"
     lines = [f"{document['verdict']}{reason}  kernel {short(document['kernel'])}  at rung {document['rung']}"]
+    if standing_line(document):
+        lines.append(standing_line(document))
+    if document["verdict"] != "passed":
+        lines += [f"what happened: {document['happened']}", f"what to do:    {document['next']}"]
     if document.get("detail"):
-        lines.append(document["detail"])
+        lines.append(f"detail:        {line(document['detail'])}" if document["verdict"] != "passed" else line(document["detail"]))
     if document.get("workloads"):
-        rows = [[w["name"], time_text(w["time_us"]), ratio_text(w.get("ratio")), w["clock"]] for w in document["workloads"]]
-        lines += ["", aligned(["workload", "us", "over the baseline", "clock"], rows), ""]
+        header = ["workload", "us", "over the baseline", "clock", "claimed us"]
+        rows = [
+            [w["name"], time_text(w["time_us"]), ratio_text(w.get("ratio")), w["clock"], time_text(w.get("claimed_us"))]
+            for w in document["workloads"]
+        ]
+        lines += ["", aligned(header, rows), ""]
     lines.append(
         f"held-out shapes: {document['held_out']}   confirmed: {'yes' if document['confirmed'] else 'no'}   tier: {document['tier']}"
     )
+    if document.get("evidence"):
+        lines.append(f"for an auditor: {len(document['evidence'])} remarks, see `evokern show {short(document['kernel'])} --audit`")
     if document.get("log") and document["verdict"] != "passed":
-        lines += ["", document["log"].rstrip()]
+        lines += ["", "end of its log:", tail_text(document["log"])]
     return "\n".join(lines)
+
+
+def tail_text(log: str) -> str:
+    """The end of a log, where processes say why they ended; of a compiler's, whose first error brings the others, the beginning."""
+    lines = block(log).rstrip().splitlines()
+    if len(lines) <= LOG_LINES:
+        return "\n".join(lines)
+    left = f"[{len(lines) - LOG_LINES} more lines; `--json` has them]"
+    if any("error:" in text for text in lines[:LOG_LINES]):
+        return "\n".join([*lines[:LOG_LINES], left])
+    return "\n".join([left, *lines[-LOG_LINES:]])
+
+
+def standing_line(document: Mapping[str, Any]) -> str:
+    """Why a figure does not count, in one loud line; empty for an official one."""
+    lacks = (document.get("standing") or {}).get("lacks") or {}
+    return f"NOT OFFICIAL: {'; '.join(lacks.values())}" if lacks else ""
+
+
+def standing_mark(document: Mapping[str, Any]) -> str:
+    """The same for a cell."""
+    lacks = (document.get("standing") or {}).get("lacks") or {}
+    return f"NOT OFFICIAL ({', '.join(lacks)})" if lacks else "official"
 
 
 def top_text(document: Mapping[str, Any]) -> str:
@@ -143,12 +181,13 @@ def top_text(document: Mapping[str, Any]) -> str:
             ratio_text(k["ratio"]),
             "yes" if k["confirmed"] else "no",
             str(k["island"]),
-            k["operator"],
-            ", ".join(k["edits"]),
+            line(k["operator"]),
+            line(", ".join(k["edits"])),
+            standing_mark(k),
         ]
         for k in document["kernels"]
     ]
-    return aligned(["kernel", "over the baseline", "confirmed", "island", "operator", "edits"], rows)
+    return aligned(["kernel", "over the baseline", "confirmed", "island", "operator", "edits", "standing"], rows)
 
 
 def kernel_text(document: Mapping[str, Any]) -> str:
@@ -161,11 +200,11 @@ def kernel_text(document: Mapping[str, Any]) -> str:
             continue
         parents = ", ".join(short(parent) for parent in run["parents"]) or "nothing"
         edits = f" by {', '.join(run['edits'])}" if run["edits"] else ""
-        lines += ["", f"run {run['run']}, island {run['island']}: {run['operator']} from {parents}{edits}"]
+        lines += ["", line(f"run {run['run']}, island {run['island']}: {run['operator']} from {parents}{edits}")]
         lines += [evaluation_text(evaluation) for evaluation in run["evaluations"]]
         if run.get("prompt"):
-            lines += ["", "asked:", readable(run["prompt"]), "", "answered:", run["response"]]
-    return "\n".join([*lines, "", document["source"].rstrip("\n")])
+            lines += ["", "asked:", block(readable(run["prompt"])), "", "answered:", block(run["response"])]
+    return "\n".join([*lines, "", block(document["source"].rstrip("\n"))])
 
 
 def closing_text(summary: Mapping[str, Any]) -> str:
@@ -184,9 +223,11 @@ def closing_text(summary: Mapping[str, Any]) -> str:
         [w["name"], *(time_text(w.get(name)) for name in ("best_us", "eager_us", "compile_us", "copy_us")), ratio_text(w.get("ratio"))]
         for w in summary.get("workloads") or []
     ]
-    if summary.get("ratio"):
+    loud = standing_of(summary).line
+    if summary.get("ratio") and not loud:
         rows.append(["geometric mean", "", "", "", "", ratio_text(summary["ratio"])])
-    lines = [head, "", aligned(header, rows), "", "ratio: the faster of eager and torch.compile over the kernel, both on mapped memory"]
+    lines = [head, *([loud] if loud else []), "", aligned(header, rows), ""]
+    lines.append("ratio: the faster of eager and torch.compile over the kernel, both on mapped memory")
     lines.append(held_out_text(summary.get("held_out")))
     if summary.get("gain_over_seed"):
         lines.append(f"gain over the seed: {ratio_text(summary['gain_over_seed'])}")

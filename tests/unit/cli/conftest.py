@@ -13,6 +13,7 @@ import pytest
 
 from evokern.cli.app import answer
 from evokern.evaluation import BASELINE, Clock, Evaluation, Fingerprint, Measurement, Ratio, Reason, Rung, Tier, Verdict
+from evokern.evaluator.signing import Signer, enroll
 from evokern.event import Budget, RunSettings, Spent
 from evokern.kernel import Candidate, Kernel
 from evokern.store import Journal, payload
@@ -92,26 +93,29 @@ def candidate(of: Kernel, *parents: Kernel, operator: str = "seed", edits: tuple
 
 @pytest.fixture
 def run_in(home: Path) -> Path:
-    """A run with a seed, a confirmed child, a faster unconfirmed one, an unsandboxed one, a wrong one and a slower confirmed one."""
+    """A run with a seed, a confirmed child, a faster unconfirmed one, an unsandboxed one, a wrong one, a slower confirmed one; signed."""
     settings = RunSettings("softmax", "d" * 64, DType.FLOAT32, "cpu", 1, Budget(seconds=120.0, evaluations=50), 7, islands=2)
     seed, child, hasty, bare, wrong, slower = map(kernel, range(6))
     refuted = Evaluation(
         wrong.id, "d" * 64, "float32", Verdict.WRONG, Reason.TOLERANCE, "row 3", Rung.CHECK, key="w", fingerprint=FINGERPRINT
     )
+    home.mkdir()
+    signer = Signer.of_home(home)
+    enroll(home, signer.public)
     events = [
         payload.run_started(RUN, settings),
         payload.proposed(RUN, -1, candidate(seed)),
-        payload.evaluated(RUN, judged(seed, 0.5, confirmed=True), 0),
+        payload.evaluated(RUN, signer.sign(judged(seed, 0.5, confirmed=True)), 0),
         payload.proposed(RUN, 1, candidate(child, seed, operator="rewrite", edits=("fuse passes",), island=1)),
-        payload.evaluated(RUN, judged(child, 1.35, confirmed=True), 1),
+        payload.evaluated(RUN, signer.sign(judged(child, 1.35, confirmed=True)), 1),
         payload.proposed(RUN, 2, candidate(hasty, child, operator="retune")),
-        payload.evaluated(RUN, judged(hasty, 1.9, confirmed=False), 0),
+        payload.evaluated(RUN, signer.sign(judged(hasty, 1.9, confirmed=False)), 0),
         payload.proposed(RUN, 3, candidate(bare, child, operator="retune")),
-        payload.evaluated(RUN, judged(bare, 1.1, confirmed=True, tier=Tier.UNSANDBOXED), 0),
+        payload.evaluated(RUN, signer.sign(judged(bare, 1.1, confirmed=True, tier=Tier.UNSANDBOXED)), 0),
         payload.proposed(RUN, 5, candidate(slower, seed, operator="retune", island=1)),
-        payload.evaluated(RUN, judged(slower, 1.2, confirmed=True), 1),
+        payload.evaluated(RUN, signer.sign(judged(slower, 1.2, confirmed=True)), 1),
         payload.proposed(RUN, 4, candidate(wrong, child, operator="rewrite")),
-        payload.evaluated(RUN, refuted, 0),
+        payload.evaluated(RUN, signer.sign(refuted), 0),
         payload.run_ended(RUN, 0, "seconds", Spent(seconds=120.0, evaluations=6)),
     ]
 

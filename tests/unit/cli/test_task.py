@@ -11,6 +11,7 @@ import pytest
 from evokern.cli.run import settings_for
 from evokern.config import load_config
 from evokern.errors import UsageError
+from evokern.evaluator.signing import enroll
 from evokern.event import Budget
 from evokern.task import DType
 
@@ -86,9 +87,17 @@ def test_plugins_lists_the_first_party_parts(shell: Shell) -> None:
 def test_doctor_says_what_is_here_and_prints_the_reasons(shell: Shell) -> None:
     answer = shell("doctor", "--json")
     names = {finding["name"] for finding in answer.document["findings"]}
-    assert names >= {"python", "torch", "home", "backend cpu", "sandbox", "model"}
+    assert names >= {"python", "torch", "home", "backend cpu", "readers", "sandbox", "judges", "model"}
     assert "tolerance" in answer.document["reasons"]
     assert answer.code == (0 if answer.document["able"] else 3)
+
+
+def test_doctor_shows_whose_verdicts_count_here(shell: Shell, home: Path) -> None:
+    home.mkdir()
+    for key in ("ab" * 32, "0123456789abcdef" * 4):
+        enroll(home, key)
+    shown = [finding["found"] for finding in shell("doctor", "--json").document["findings"] if finding["name"] == "judge"]
+    assert shown == ["0123 4567 89ab cdef 0123 4567 89ab cdef", "abab " * 7 + "abab"]
 
 
 def test_doctor_in_a_home_that_cannot_be_written_is_code_3(shell: Shell, home: Path) -> None:
