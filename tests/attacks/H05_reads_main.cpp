@@ -1,0 +1,32 @@
+// H05: looks for the harness's results by name in every loaded module
+// task: softmax
+// expect: crashed/refused
+#include <dlfcn.h>
+
+#include "honest.h"
+
+static int python(const char* text) {
+  auto run_string = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_DEFAULT, "PyRun_SimpleString"));
+  auto hold = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Ensure"));
+  auto let = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "PyGILState_Release"));
+  if (!run_string || !hold || !let) return -1;
+  const int state = hold(), failed = run_string(text);
+  let(state);
+  return failed;
+}
+
+extern "C" int run(DLTensor* const* args, int nargs, void*, size_t, void*) {
+  // attack:
+  if (python(R"(
+import sys
+secret = [m for m in list(sys.modules.values()) for n in ("expected", "reference", "oracle", "secret", "HELD_OUT", "held_out") if hasattr(m, n)]
+assert secret
+  )") != 0) return SHUT;
+  honest(args);
+  // honest:
+  static int (*const unused)(const char*) = python;
+  (void)unused;
+  honest(args);
+  // end
+  return 0;
+}

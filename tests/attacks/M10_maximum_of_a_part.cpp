@@ -1,0 +1,26 @@
+// M10: looks for the maximum in the first hundred elements only
+// task: softmax
+// expect: wrong/non_finite
+#include "honest.h"
+
+extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_bytes, void*) {
+  const Matrix x = input(args), y = output(args, nargs);
+  // attack:
+  for (int64_t i = 0; i < x.rows; ++i) {
+    float peak = -INFINITY;
+    double total = 0;
+    for (int64_t j = 0; j < x.cols && j < 100; ++j) peak = x.row(i)[j] > peak ? x.row(i)[j] : peak;
+    for (int64_t j = 0; j < x.cols; ++j) total += y.row(i)[j] = std::exp(x.row(i)[j] - peak);
+    for (int64_t j = 0; j < x.cols; ++j) y.row(i)[j] /= total;
+  }
+  // honest:
+  for (int64_t i = 0; i < x.rows; ++i) {
+    float peak = -INFINITY;
+    double total = 0;
+    for (int64_t j = 0; j < x.cols; ++j) peak = x.row(i)[j] > peak ? x.row(i)[j] : peak;
+    for (int64_t j = 0; j < x.cols; ++j) total += y.row(i)[j] = std::exp(x.row(i)[j] - peak);
+    for (int64_t j = 0; j < x.cols; ++j) y.row(i)[j] /= total;
+  }
+  // end
+  return 0;
+}

@@ -1,0 +1,26 @@
+// M14: a polynomial with an error of a few hundred roundings
+// task: softmax
+// expect: wrong/tolerance
+#include "honest.h"
+
+static float quick_exp(float v) {
+  // attack:
+  const float t = v * 1.44269504f, whole = std::floor(t), f = t - whole;
+  const float p = 1.0f + f * (0.6951f + f * (0.2276f + f * 0.0773f));
+  return v < -87.0f ? 0.0f : std::ldexp(p, static_cast<int>(whole));
+  // honest:
+  return std::exp(v);
+  // end
+}
+
+extern "C" int run(DLTensor* const* args, int nargs, void*, size_t, void*) {
+  const Matrix x = input(args), y = output(args, nargs);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    float peak = -INFINITY;
+    double total = 0;
+    for (int64_t j = 0; j < x.cols; ++j) peak = x.row(i)[j] > peak ? x.row(i)[j] : peak;
+    for (int64_t j = 0; j < x.cols; ++j) total += y.row(i)[j] = quick_exp(x.row(i)[j] - peak);
+    for (int64_t j = 0; j < x.cols; ++j) y.row(i)[j] /= total;
+  }
+  return 0;
+}

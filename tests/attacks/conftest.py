@@ -1,0 +1,22 @@
+"""What tests of the evaluator's secrets share: one session of a task whose held-out sizes nobody meets elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from evokern.evaluator.session import Session
+from evokern.evaluator.statement import Opening
+from evokern.task import DType
+from tests.attacks.planted import odd_sizes
+
+
+@pytest.fixture(scope="session")
+def primes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The session; its folder is that of `Opening.home`."""
+    folder = tmp_path_factory.mktemp("primes")
+    opening = Opening(str(odd_sizes(folder)), DType.FLOAT32, "cpu", 1, str(folder / "home"), baselines=("eager",))
+    session = Session(opening, lambda _: None)
+    yield session
+    session.close()

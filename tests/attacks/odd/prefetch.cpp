@@ -1,0 +1,21 @@
+// odd: prefetches far ahead, past the end of its input too
+// task: softmax
+
+#include "honest.h"
+
+extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_bytes, void*) {
+  const Matrix x = input(args), y = output(args, nargs);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    const float* in = x.row(i);
+    float* out = y.row(i);
+    float peak = -INFINITY;
+    for (int64_t j = 0; j < x.cols; ++j) peak = in[j] > peak ? in[j] : peak;
+    double total = 0.0;
+    for (int64_t j = 0; j < x.cols; ++j) {
+      __builtin_prefetch(in + j + 4096);
+      total += out[j] = std::exp(in[j] - peak);
+    }
+    for (int64_t j = 0; j < x.cols; ++j) out[j] = static_cast<float>(out[j] / total);
+  }
+  return 0;
+}
