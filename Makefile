@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-TIERS := $(wildcard tests/unit tests/e2e_cpu tests/quality tests/chaos tests/attacks)
+TIERS := $(wildcard tests/unit tests/e2e_cpu tests/quality tests/chaos tests/attacks tests/fuzz)
 SOURCES := $(wildcard evokern backends tests benchmarks)
 
 # One thread each for numerical libraries: timings and tests do not then fight for cores.
@@ -14,7 +14,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test unit unit312 e2e demo holds clean
+.PHONY: help setup check format test unit unit312 e2e attacks fuzz demo holds clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ unit312: .venv312/ready ## Unit tests on Python 3.12, with the light dependencie
 
 e2e: $(READY) ## The whole engine on this machine's CPU
 	$(BIN)/python -m pytest tests/e2e_cpu $(ARGS)
+
+fuzz: $(READY) ## SECONDS=600: coverage-guided fuzzing of every parser, two at a time, for so long each
+	$(BIN)/python -m tests.fuzz.harness --seconds $(or $(SECONDS),600) --out benchmarks/results/fuzz.json
+
+attacks: $(READY) ## Every attack, twin and odd kernel, and 200 mutants, up the whole ladder: about fifteen minutes
+	$(BIN)/evokern doctor --attacks --mutants 200 $(ARGS)
 
 demo: $(READY) ## Set everything up and search for a faster softmax for two minutes
 	$(BIN)/evokern run --task softmax --minutes 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
-TIERS = ("unit", "e2e_cpu", "quality", "chaos", "attacks", "gpu")
+TIERS = ("unit", "e2e_cpu", "quality", "chaos", "attacks", "fuzz", "gpu")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

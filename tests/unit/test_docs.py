@@ -62,6 +62,7 @@ def test_every_command_of_the_issue_is_there_and_takes_json() -> None:
         "show",
         "eval",
         "promote",
+        "verify",
         "doctor",
         "plugins",
         *(f"task {n}" for n in ("list", "show", "new", "check")),

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-NOUNS = ("errors", "record", "task", "kernel", "evaluation", "lesson", "event")
+NOUNS = ("printable", "errors", "record", "task", "kernel", "evaluation", "lesson", "event")
 """The chain: each may import those before it."""
 
 ROWS = (

@@ -119,4 +119,4 @@ def test_every_declared_group_has_its_kind_and_its_parts_are_installed() -> None
 def test_the_module_imports_no_part() -> None:
     code = "import sys, evokern.plugins; evokern.plugins.names('operator'); print(*(m for m in sys.modules if m.startswith('evokern')))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60)
-    assert set(ended.stdout.split()) == {"evokern", "evokern.errors", "evokern.plugins"}
+    assert set(ended.stdout.split()) == {"evokern", "evokern.errors", "evokern.plugins", "evokern.printable"}
