@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evokern import record
-from evokern.errors import EvokernError
+from evokern.errors import EvokernError, UsageError
 from evokern.study.attack_genome import TASKS
 from evokern.study.attack_island import AttackIsland, Attempt, Court, summary
 
@@ -31,10 +31,10 @@ NICE = 10
 def main() -> int:
     """Search, with progress on standard error."""
     arguments = parsed()
-    out = Path(arguments.out)
+    out, made_with = Path(arguments.out), provenance()
     lines = out.with_name(f"{out.name}l")
+    before = kept(lines, made_with["code"])
     os.nice(max(0, NICE - os.nice(0)))
-    before = [record.from_json(Attempt, json.loads(line)) for line in lines.read_text().splitlines()] if lines.is_file() else []
     end = time.monotonic() + 60 * arguments.minutes - sum(attempt.seconds for attempt in before)
     with tempfile.TemporaryDirectory(prefix="evokern-attack-island-", ignore_cleanup_errors=True) as scratch:
         court = Court(Path(scratch), say, lock=Path(arguments.lock) if arguments.lock else None)
@@ -43,16 +43,28 @@ def main() -> int:
         try:
             with lines.open("a") as stream:
                 for attempt in island.search(lambda: time.monotonic() >= end):
-                    stream.write(json.dumps(record.to_json(attempt)) + "\n")
+                    stream.write(json.dumps({"code": made_with["code"], **record.to_json(attempt)}) + "\n")
                     stream.flush()
                     say(f"[{sum(a.escaped for a in island.attempts)} escaped] {attempt.line}")
         except KeyboardInterrupt:
             say("stopped; the same command goes on from here")
         finally:
             court.close()
-    document = {"schema": "evokern.attack_island/1", **provenance(), "seed": arguments.seed, **summary(island.attempts), "fixes": fixes()}
+    document = {"schema": "evokern.attack_island/1", **made_with, "seed": arguments.seed, **summary(island.attempts), "fixes": fixes()}
     out.write_text(json.dumps(document, indent=1) + "\n")
     return int(bool(document["escapes"]))
+
+
+def kept(lines: Path, code: str) -> list[Attempt]:
+    """Attempts that were made before.
+
+    Raises:
+        UsageError: They were made from other code, and would be published as made from this.
+    """
+    rows = [json.loads(line) for line in lines.read_text().splitlines()] if lines.is_file() else []
+    if any(row.pop("code") != code for row in rows):
+        raise UsageError("these attempts were made from other code", where=str(lines), mend="Remove the file, or choose another with --out")
+    return [record.from_json(Attempt, row) for row in rows]
 
 
 def parsed() -> argparse.Namespace:

@@ -171,9 +171,10 @@ class Simulation:
             taken += 1
             for one in series.values():
                 noise = np.exp(self._rng.normal(0, self._noise, (2 * blocks, 2)))
+                before = cluster % 2  # so that odd calls are not always first
                 for pair, (ours, theirs) in enumerate(noise.tolist()):
                     for who, took in ((CANDIDATE, BASELINE_NS / truth * ours), (opponent, BASELINE_NS / opponents * theirs)):
-                        one.samples.append(Sample(who, cluster, pair, round(took), round(took)))
+                        one.samples.append(Sample(who, cluster, pair, round(took), round(took), position=before + pair))
 
         allocate_until(stop, allocate, lambda: {n: s.ratio(CANDIDATE, opponent) for n, s in series.items()}, clusters=most, blocks=1)
         return taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +47,7 @@ class Built:
         log: The compiler's text, capped.
         seconds: Wall time; 0 where the product was cached.
         digest: sha256 of the artefact, hex.
+        traits: What was read from the artefact when it was built, by name.
     """
 
     ok: bool
@@ -55,6 +56,7 @@ class Built:
     log: str = ""
     seconds: float = 0.0
     digest: str = ""
+    traits: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sandbox(Protocol):
@@ -110,7 +112,7 @@ class Backend(Protocol):
         """
         ...
 
-    def build(self, kernels: Sequence[Kernel], *, sandbox: Sandbox, cache: Path, limits: Limits) -> list[Built]:
+    def build(self, kernels: Sequence[Kernel], *, sandbox: Sandbox, cache: Path, limits: Limits, seal: bytes = b"") -> list[Built]:
         """Build a batch; one bad kernel never spoils another's product.
 
         Args:
@@ -118,6 +120,8 @@ class Backend(Protocol):
             sandbox: Where compilers run.
             cache: Folder for products, keyed by source, flags, compiler, headers and architecture.
             limits: Of one compiler process.
+            seal: Key of the builder's seals: a product of the cache without one over its key, its bytes and what was read from them
+                is built anew, so that nobody's library can be laid in another's place. Empty where damage alone is to be found.
         """
         ...
 

@@ -6,6 +6,9 @@ Each is one clear line: what is wrong, where, and how to mend it. A bad kernel i
 
 from __future__ import annotations
 
+import errno
+import os
+
 from evokern import printable
 
 LONGEST = 2000
@@ -51,6 +54,30 @@ class Unavailable(EvokernError):
     """Something needed is not on this machine: a compiler, a device, a writable home, an endpoint."""
 
     exit_code = 3
+
+
+class DiskFull(Unavailable):
+    """A disk that must be written has no room left."""
+
+
+def disk_full(error: BaseException) -> DiskFull | None:
+    """What an error says of a full disk; None where it speaks of something else.
+
+    Args:
+        error: An operating system's error, or a group of one.
+    """
+    if isinstance(error, DiskFull):
+        return error
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        return disk_full(error.exceptions[0])
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = str(error.filename or "")
+        return DiskFull(os.strerror(error.errno), where=where, mend=FREE)
+    return None
+
+
+FREE = "Free some space (`build` and `cache` in EVOKERN_HOME are made again when they are gone)"
+"""What to do about a full disk."""
 
 
 class SourceError(EvokernError):

@@ -80,7 +80,7 @@ class CpuBackend:
         if dtype not in self.dtypes:
             raise Unavailable(f"{dtype} is not here yet on the {self.name} backend", mend="Use --dtype float32")
 
-    def build(self, kernels: Sequence[Kernel], *, sandbox: Sandbox, cache: Path, limits: Limits) -> list[Built]:
+    def build(self, kernels: Sequence[Kernel], *, sandbox: Sandbox, cache: Path, limits: Limits, seal: bytes = b"") -> list[Built]:
         """Build a batch; one bad kernel never spoils another's product.
 
         Args:
@@ -88,6 +88,7 @@ class CpuBackend:
             sandbox: Where compilers and readers run.
             cache: Folder for products.
             limits: Of one compiler process; its `seconds` default to `BUILD_SECONDS`.
+            seal: Key of the seals on products.
 
         Returns:
             One result a kernel, in their order.
@@ -99,14 +100,14 @@ class CpuBackend:
         results: dict[int, Built] = {}
         jobs: list[_Job] = []
         for index, kernel in enumerate(kernels):
-            planned = self._plan(index, kernel, cache)
+            planned = self._plan(index, kernel, cache, seal)
             if isinstance(planned, Built):
                 results[index] = planned
             else:
                 jobs.append(planned)
         # Each compiler and each reader has a slot of its own: what one source does to it, no other sees.
         with ThreadPoolExecutor(max(1, min(len(jobs), len(limits.cpus) or len(os.sched_getaffinity(0)))), "build") as workers:
-            built = workers.map(lambda job: self._made(job, sandbox, limits, cache), jobs)
+            built = workers.map(lambda job: self._made(job, sandbox, limits, cache, seal), jobs)
             results |= {job.index: one for job, one in zip(jobs, built, strict=True)}
         return [results[index] for index in range(len(kernels))]
 
@@ -117,7 +118,7 @@ class CpuBackend:
     def read(self, kernel: Kernel, built: Built) -> dict[str, str]:
         """Traits of a product (`evokern_cpu.traits`) and facts about what it asks of the system (`evokern_cpu.linkage`)."""
         found = traits.from_source(kernel.source)
-        return {**found, **product.traits_beside(built.artefact)} if built.artefact is not None else found
+        return {**found, **built.traits}
 
     def instruments(self) -> dict[str, Kernel]:
         """Kernels that measure the machine: "null" and "copy"."""
@@ -127,7 +128,7 @@ class CpuBackend:
     def _header(self) -> bytes:
         return (Path(evokern.__file__).parent / "include" / HEADER).read_bytes()
 
-    def _plan(self, index: int, kernel: Kernel, cache: Path) -> Built | _Job:
+    def _plan(self, index: int, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
         if kernel.dialect not in self.dialects:
             return Built(False, None, Reason.UNSUPPORTED, f"the {self.name} backend takes {', '.join(self.dialects)}, not {kernel.dialect}")
         try:
@@ -137,16 +138,17 @@ class CpuBackend:
         source = kernel.source.encode("utf-8", "surrogatepass").hex()
         headers = hashlib.sha256(self._header).hexdigest()
         key = product.key_of(source=source, flags=chosen, compiler=compiler.find().identity, headers=headers, arch=_arch())
-        found = product.Product.find(cache, key)
-        return Built(True, found.path, digest=found.digest) if found else _Job(index, kernel, chosen, key)
+        found = product.Product.find(cache, key, seal)
+        return Built(True, found.path, digest=found.digest, traits=found.traits) if found else _Job(index, kernel, chosen, key)
 
-    def _made(self, job: _Job, sandbox: Sandbox, limits: Limits, cache: Path) -> Built:
+    def _made(self, job: _Job, sandbox: Sandbox, limits: Limits, cache: Path, seal: bytes) -> Built:
         outcome = self._compile(job, sandbox, limits)
         if outcome.library is None:
             return Built(False, None, _reason(outcome), outcome.log[:_LOG_CHARACTERS], outcome.seconds)
         descriptors = reading.found(_listing(outcome.library, sandbox, limits))
-        stored = product.Product.store(cache, job.key, outcome.library, descriptors)
-        return Built(True, stored.path, log=outcome.log[:_LOG_CHARACTERS], seconds=outcome.seconds, digest=stored.digest)
+        stored = product.Product.store(cache, job.key, outcome.library, descriptors, seal)
+        log = outcome.log[:_LOG_CHARACTERS]
+        return Built(True, stored.path, log=log, seconds=outcome.seconds, digest=stored.digest, traits=stored.traits)
 
     def _compile(self, job: _Job, sandbox: Sandbox, limits: Limits) -> _Outcome:
         found = compiler.find()

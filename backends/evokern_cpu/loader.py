@@ -6,7 +6,8 @@ Runs in the sandbox, beside candidate code. Imports ctypes and nothing else that
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any, Protocol
 
 
@@ -63,9 +64,17 @@ class DLTensor(ctypes.Structure):
 
 _CPU = 1  # kDLCPU
 
+RECORDS = 16
+"""How many calls pass until a call's arguments lie where those of an earlier one lay."""
+
+_POISON = 0xA5  # a word of it is an address that no process has, and a size that nobody can have
+
 
 class LoadedKernel:
     """A kernel whose arguments live in windows. Everything is allocated in `bind`; a call only sets fields.
+
+    Structs, shapes, strides and scalars of a call lie elsewhere than those of the `RECORDS` - 1 calls before, and are overwritten
+    when it is over: a kernel that keeps any of them for a later call ends, or is wrong.
 
     Args:
         library: The loaded library.
@@ -83,59 +92,96 @@ class LoadedKernel:
         if self._size is not None:
             self._size.restype = ctypes.c_size_t
             self._size.argtypes = [ctypes.c_void_p, ctypes.c_int]
-        self._arguments: list[_Argument] = []
-        self._pointers: ctypes.Array[Any] = (ctypes.POINTER(DLTensor) * 0)()
+        self._records: Iterator[_Record] = cycle([_Record((), ())])
         self._workspace = 0
 
     def bind(self, specs: Sequence[Spec], windows: Sequence[int], workspace: int) -> None:
         """Take the addresses of the windows of all calls that follow; 0 for scalars, and where there is no workspace."""
-        self._arguments = [_Argument(spec, window) for spec, window in zip(specs, windows, strict=True)]
-        pointers = [ctypes.pointer(argument.tensor) for argument in self._arguments]
-        self._pointers = (ctypes.POINTER(DLTensor) * len(pointers))(*pointers)
+        self._records = cycle([_Record(specs, windows) for _ in range(RECORDS)])
         self._workspace = workspace
 
     def run(self, go: Go) -> int:
         """One call; the kernel's own status."""
-        self._place(go.places)
+        record = next(self._records)
+        record.place(go.places)
         workspace = self._workspace + go.workspace_offset if self._workspace and go.workspace_bytes else None
-        status: int = self._run(self._pointers, len(self._arguments), workspace, go.workspace_bytes, None)
+        status: int = self._run(record.address, record.count, workspace, go.workspace_bytes, None)
+        record.poison()
         return status
 
     def workspace_size(self, go: Go) -> int:
         """Bytes of workspace that this call would need; 0 where the kernel does not say."""
         if self._size is None:
             return 0
-        self._place(go.places)
-        return int(self._size(self._pointers, len(self._arguments)))
+        record = next(self._records)
+        record.place(go.places)
+        size = int(self._size(record.address, record.count))
+        record.poison()
+        return size
 
-    def _place(self, places: Sequence[Place]) -> None:
+
+class _Record:
+    """All that a kernel is handed in one call, in one piece of memory: the pointers to its structs, and the arguments behind them.
+
+    Args:
+        specs: Of the arguments.
+        windows: Their addresses; 0 for scalars.
+    """
+
+    def __init__(self, specs: Sequence[Spec], windows: Sequence[int]) -> None:
+        self.count = len(specs)
+        pointers = ctypes.c_void_p * self.count
+        self._bytes = ctypes.sizeof(pointers) + sum(_Argument.size(spec) for spec in specs)
+        self._memory = ctypes.create_string_buffer(max(self._bytes, 1))
+        self.address = at = ctypes.addressof(self._memory)
+        at += ctypes.sizeof(pointers)
+        self._arguments = []
+        for spec, window in zip(specs, windows, strict=True):
+            self._arguments.append(_Argument(spec, window, at))
+            at += _Argument.size(spec)
+        pointers.from_address(self.address)[:] = [argument.address for argument in self._arguments]
+        self._fresh = self._memory.raw
+
+    def place(self, places: Sequence[Place]) -> None:
+        ctypes.memmove(self.address, self._fresh, self._bytes)
         for argument, place in zip(self._arguments, places, strict=True):
             argument.place(place)
 
+    def poison(self) -> None:
+        ctypes.memset(self.address, _POISON, self._bytes)
+
 
 class _Argument:
-    def __init__(self, spec: Spec, window: int) -> None:
-        self._shape = (ctypes.c_int64 * max(spec.ndim, 1))()
-        self._strides = (ctypes.c_int64 * max(spec.ndim, 1))()
-        self._scalar = ctypes.create_string_buffer(8)
-        self._base = window or ctypes.addressof(self._scalar)
-        self.tensor = DLTensor(
-            data=self._base,
-            device=DLDevice(_CPU, 0),
-            ndim=spec.ndim,
-            dtype=DLDataType(spec.code, spec.bits, 1),
-            shape=self._shape,
-            strides=self._strides,
-        )
+    def __init__(self, spec: Spec, window: int, address: int) -> None:
+        values = ctypes.c_int64 * max(spec.ndim, 1)
+        self.address = address
+        self._is_scalar = not spec.ndim
+        shape = address + ctypes.sizeof(DLTensor)
+        strides = shape + ctypes.sizeof(values)
+        self._shape, self._strides = values.from_address(shape), values.from_address(strides)
+        self._scalar = strides + ctypes.sizeof(values)
+        self._base = window or self._scalar
+        self._tensor = DLTensor.from_address(address)
+        self._tensor.data = self._base
+        self._tensor.device = DLDevice(_CPU, 0)
+        self._tensor.ndim = spec.ndim
+        self._tensor.dtype = DLDataType(spec.code, spec.bits, 1)
+        self._tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        self._tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+
+    @staticmethod
+    def size(spec: Spec) -> int:
+        """Bytes of a struct, its shape, its strides and a scalar."""
+        return ctypes.sizeof(DLTensor) + (2 * max(spec.ndim, 1) + 1) * ctypes.sizeof(ctypes.c_int64)
 
     def place(self, place: Place) -> None:
         # The offset is in `data` and byte_offset stays 0, as PyTorch and NumPy do it: a kernel that forgets byte_offset works too.
-        if self.tensor.ndim:
+        if self._is_scalar:
+            ctypes.memmove(self._scalar, place.scalar, 8)
+        else:
             self._shape[:] = list(place.shape)
             self._strides[:] = list(place.strides)
-            self.tensor.data = self._base + place.offset
-        else:
-            ctypes.memmove(self._scalar, place.scalar, 8)
+            self._tensor.data = self._base + place.offset
 
 
 def load(descriptor: int, entry: str) -> LoadedKernel:

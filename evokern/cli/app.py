@@ -6,12 +6,13 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from evokern.cli import doctor, evaluate, plugins, promote, run, runs, task, verify
 from evokern.cli.answer import INTERRUPTED, print_error
-from evokern.errors import EvokernError, Unavailable, UsageError
+from evokern.errors import EvokernError, Unavailable, UsageError, disk_full
 
 app = typer.Typer(
     name="evokern",
@@ -22,6 +23,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import evokern
+
+        sys.stdout.write(f"evokern {evokern.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Search for fast, correct compute kernels."""
+
+
 app.command("run")(run.run)
 app.command("resume")(run.resume)
 app.command("status")(runs.status)
@@ -50,6 +68,8 @@ def answer(argv: Sequence[str]) -> int:
         The exit code.
     """
     as_json = "--json" in argv
+    if not argv:
+        argv = ["--help"]
     try:
         code = app(list(argv), standalone_mode=False, prog_name="evokern")
     except (Exception, KeyboardInterrupt) as error:
@@ -68,6 +88,9 @@ def _answer_error(error: BaseException, *, as_json: bool) -> int:
         # Whoever read the output has left; the interpreter must not try to flush into the closed pipe either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    if isinstance(error, typer.TyperException) and type(error).__name__ == "NoArgsIsHelpError":
+        sys.stdout.write(f"{error}\n")
+        return UsageError.exit_code
     known = _as_evokern_error(error)
     print_error(known, as_json=as_json)
     return known.exit_code
@@ -81,10 +104,11 @@ def _as_evokern_error(error: BaseException) -> EvokernError:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "evokern"
         return UsageError(message.strip().rstrip("."), mend=f"See `{command} --help`")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        where = str(error.filename or "")
-        mend = "What was committed is safe: make room, or set EVOKERN_HOME to another disk, then `evokern resume`"
-        return Unavailable(os.strerror(error.errno), where=where, mend=mend)
+    full = disk_full(error)
+    if full is not None:
+        return full
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return Unavailable(os.strerror(error.errno), where=str(error.filename or ""), mend="Set EVOKERN_HOME to another disk")
     if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         return _as_evokern_error(error.exceptions[0])
     name = f"{type(error).__name__}: {error}".rstrip(".: ")

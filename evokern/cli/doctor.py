@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -44,10 +45,14 @@ def doctor(
         bool, typer.Option("--reasons", help="Print every reason that a verdict can give, and what to do about it.")
     ] = False,
     attacks: Annotated[bool, typer.Option("--attacks", help="Judge the known attacks and their honest twins on this machine.")] = False,
-    sample: Annotated[int, typer.Option(min=0, help="With --attacks: at most so many kernels, drawn by --seed; 0 for all.")] = 0,
-    seed: Annotated[str, typer.Option(help="With --attacks: of the sample and the mutants.")] = "0",
-    only: Annotated[str, typer.Option(help="With --attacks: kernels whose names hold any of these texts, separated by commas.")] = "",
-    mutants: Annotated[int, typer.Option(min=0, help="With --attacks: so many disguised attacks beside them.")] = 0,
+    sample: Annotated[
+        int | None, typer.Option(min=0, help="With --attacks: at most so many kernels, drawn by --seed; all if not given.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(help="With --attacks: of the sample and the mutants; 0 if not given.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="With --attacks: kernels whose names hold any of these texts, separated by commas.")
+    ] = None,
+    mutants: Annotated[int | None, typer.Option(min=0, help="With --attacks: so many disguised attacks beside them.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Say what this machine can do and what is missing, with the fix. Exit code 3 where no run can work.
@@ -59,13 +64,23 @@ def doctor(
     if attacks:
         from evokern.cli.attacks import judge_attacks
 
-        return judge_attacks(sample=sample, seed=seed, only=only, mutants=mutants, as_json=as_json)
+        return judge_attacks(sample=sample or 0, seed=seed or "0", only=only or "", mutants=mutants or 0, as_json=as_json)
+    _refuse_without_attacks({"--sample": sample, "--seed": seed, "--only": only, "--mutants": mutants})
     findings = [_python(), _torch(), *_home(), *_backends(), _readers(), *_sandbox(), *_judges(), _model()]
     able = all(finding.state != MISSING for finding in findings)
     meanings = _meanings()
     document = {"able": able, "findings": [asdict(finding) for finding in findings], "reasons": meanings}
-    print_answer("evokern.doctor/1", document, _text(findings, meanings, able=able), as_json=as_json)
+    print_answer("evokern.doctor/1", document, _text(findings, able=able), as_json=as_json)
     return DONE if able else NOT_HERE
+
+
+def _refuse_without_attacks(flags: Mapping[str, object]) -> None:
+    """Flags that say which attacks are judged mean nothing where none is."""
+    from evokern.errors import UsageError
+
+    for flag, value in flags.items():
+        if value is not None:
+            raise UsageError("says which attacks are judged, and none are", where=flag, mend="Give --attacks too")
 
 
 def _meanings() -> dict[str, str]:
@@ -91,7 +106,7 @@ def _tell_reasons(*, as_json: bool) -> int:
     return DONE
 
 
-def _text(findings: list[Finding], reasons: dict[str, str], *, able: bool) -> str:
+def _text(findings: list[Finding], *, able: bool) -> str:
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
@@ -99,8 +114,7 @@ def _text(findings: list[Finding], reasons: dict[str, str], *, able: bool) -> st
         if finding.mend:
             lines.append(f"{'':<8} {'':<{width}}  -> {finding.mend}")
     lines += ["", "a run works here" if able else "no run works here until what is missing is mended"]
-    lines += ["", "reasons that a verdict can give (`evokern doctor --reasons` says what to do about each):"]
-    lines += [f"  {reason:<18} {meaning}" for reason, meaning in reasons.items()]
+    lines.append("`evokern doctor --reasons` lists the reasons that a verdict can give, and what to do about each")
     return "\n".join(lines)
 
 

@@ -90,7 +90,9 @@ def resume(
         changes["model"] = model
     home = open_home()
     display = _display()
-    return _follow(Engine.resume(run, home=home, changes=changes, display=display), display, as_json=as_json)
+    engine = Engine.resume(run, home=home, changes=changes, display=display)
+    engine.refuse_spent()
+    return _follow(engine, display, as_json=as_json)
 
 
 def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
@@ -110,12 +112,16 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
     from evokern.errors import UsageError
     from evokern.evaluator.catalogue import find_task
     from evokern.event import RunSettings
+    from evokern.report.tables import counted
     from evokern.task import DType, default_dtype
 
     task = find_task(config.task)
     backend = "cpu" if config.backend == "auto" else config.backend
     # A name that stands for nothing is refused before a run is recorded.
     plugins.load("backend", backend)
+    processors = len(os.sched_getaffinity(0))
+    if config.threads > processors:
+        raise UsageError(f"{config.threads} threads on {counted(processors, 'processor')}", where="--threads", mend=f"At most {processors}")
     dtype = default_dtype(task, gpu=backend != "cpu")
     if config.dtype:
         known = ", ".join(task.dtypes)
@@ -156,12 +162,18 @@ def _display() -> PlainDisplay | LiveDisplay:
 def _follow(engine: Engine, display: PlainDisplay | LiveDisplay, *, as_json: bool) -> int:
     """Run the engine to its end or to Ctrl-C, and answer."""
     from evokern import record
+    from evokern.errors import DiskFull, disk_full
     from evokern.report.tables import closing_text
 
     try:
         summary = record.to_json(asyncio.run(_run_until_interrupted(engine)))
     except asyncio.CancelledError:
         summary = {"run": engine.run_id, "state": "interrupted"}
+    except Exception as error:
+        full = disk_full(error)
+        if full is None or not engine.recorded:
+            raise
+        raise DiskFull(full.what, where=full.where, mend=f"{full.mend}, then `evokern resume {engine.run_id}`") from error
     finally:
         display.close()
     if summary["state"] == "interrupted":

@@ -89,6 +89,7 @@ class Engine:
     Attributes:
         run_id: Id of the run.
         islands: Its islands; empty until the search is made ready.
+        recorded: Whether the journal holds it, so that it can be resumed.
 
     Raises:
         UsageError: The task is not there, or changed since the run began.
@@ -113,6 +114,7 @@ class Engine:
             )
         self.run_id = run_id or new_run_id(self.task.name)
         self.islands: list[Island] = []
+        self.recorded = run_id is not None
         self._resumed, self._changes = run_id is not None, changes
         self._display: Display = display or Silent()
         self._executor, self._given_operators = executor, operators
@@ -160,6 +162,22 @@ class Engine:
         lines = [line for name in changes for line in changed_lines(name, getattr(found.settings, name), getattr(settings, name))]
         return cls(settings, home=home, display=display, executor=executor, operators=operators, run_id=found.id, changes=lines)
 
+    def refuse_spent(self) -> None:
+        """Refuse to go on where a resume could only measure the closing once more.
+
+        Raises:
+            UsageError: Nothing is left of the budget, and nothing was judged since the run was closed.
+        """
+        ledger = Ledger()
+        with Journal(self.home, read_only=True) as journal:
+            history = list(journal.replay(self.run_id))
+        ledger.restore(history)
+        spent = ledger.spent().exceeds(self.settings.budget)
+        last = [event.kind for event in history if event.kind is EventKind.CLOSED or event.kind in events.VERDICTS][-1:]
+        if spent and last == [EventKind.CLOSED]:
+            mend = "Give a larger one, which counts all legs: --minutes, --evals, --tokens or --usd"
+            raise UsageError(f"nothing is left of its budget of {spent}", where=self.run_id, mend=mend)
+
     async def run(self) -> dict[str, Any]:
         """Search until the budget ends.
 
@@ -203,6 +221,7 @@ class Engine:
         """Everything a search needs, for as long as it lasts; the run's clock starts at the end of it."""
         if not self._resumed:
             await self._append(events.run_started(self.run_id, self.settings))
+            self.recorded = True
         self._trust = Trust(self.home)
         history = [self._trust.doubted(event) for event in self._journal.replay(self.run_id)]
         self._legs = _leg(history) if self._resumed else 0

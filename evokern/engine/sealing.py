@@ -17,6 +17,7 @@ from evokern.event import EventKind, RunSettings
 from evokern.store import Journal
 from evokern.store import payload as events
 from evokern.store.chain import Link, breaks
+from evokern.store.lease import is_worked
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Audit:
     Attributes:
         run: Its id.
         events: How many it has.
-        sealed: How many of them a judge of this home has sealed.
+        sealed: How many of them, from the first, a judge of this home has sealed: none of these can be changed or removed unseen.
+        unsealed: Those after them but for seals. What is cut off the end of these cannot be told until the next seal.
         signed: Verdicts of judges of this home.
         external: Verdicts of others, or of nobody.
         findings: What is wrong; empty where the record is whole.
@@ -50,6 +52,7 @@ class Audit:
     run: str
     events: int = 0
     sealed: int = 0
+    unsealed: int = 0
     signed: int = 0
     external: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -71,6 +74,13 @@ def keep_seal(home: Path, seal: Seal) -> None:
         raise Unavailable(f"the run's seal cannot be written: {error.strerror}", where=str(path)) from error
 
 
+def recorded_runs(journal: Journal) -> list[str]:
+    """Ids of all runs that a home knows of, sorted: those of the journal, and those of which only a seal or a key is left."""
+    home = journal.path.parent
+    beside = [path.stem for folder, ending in (("runs", "seal"), ("keys", "key")) for path in (home / folder).glob(f"*.{ending}")]
+    return sorted({*journal.run_ids(), *beside})
+
+
 def audit(journal: Journal, run: str) -> Audit:
     """Check a run's record.
 
@@ -78,20 +88,66 @@ def audit(journal: Journal, run: str) -> Audit:
         journal: Where it is kept.
         run: Full id.
     """
-    # The seal first: a run that is being worked may be sealed anew at any moment.
-    kept = _kept_seal(journal.path.parent, run)
-    judges, links = Judges.of_home(journal.path.parent), list(journal.links(run))
+    home = journal.path.parent
+    # Both first: a run that is being worked may be sealed anew, or end, at any moment.
+    worked, kept = is_worked(home, run), _kept_seal(home, run)
+    judges, written = Judges.of_home(home), journal.written(run)
+    links = written.links
     found = Audit(run, len(links))
     found.findings += [Finding(broken.sequence, broken.position, broken.what) for broken in breaks(links)]
-    projections = journal.projections(run)
+    broken_rows = {finding.row for finding in found.findings}
     for link in links:
-        found.findings += _verdict_findings(link, judges, found, projections)
+        found.findings += _verdict_findings(link, judges, found, written.verdicts)
         found.findings += _seal_findings(link, judges, found, links)
-    found.findings += [Finding(row, -1, "ranks a verdict that no event holds") for row in sorted(projections)]
-    found.findings += _tail_findings(kept, run, judges, links) if kept is not None else []
+        # Of an event that was changed itself nothing more is said.
+        found.findings += [one for one in _candidate_findings(link, written.candidates) if one.row not in broken_rows]
+    found.findings += [Finding(row, -1, "ranks a verdict that no event holds") for row in sorted(written.verdicts)]
+    found.findings += [Finding(0, -1, f"lists {kernel[:12]}, which no event proposed") for kernel in sorted(written.candidates)]
+    found.findings += _run_findings(run, links, written.run)
+    found.findings += _tail_findings(kept, run, judges, found, links) if kept is not None else []
+    found.findings += _unsealed_findings(kept, found, links) if links and not worked else []
     found.findings += _source_findings(journal, links)
     found.findings.sort(key=lambda finding: (finding.position, finding.row))
+    found.unsealed = sum(link.position >= found.sealed and link.kind != EventKind.SEALED for link in links)
     return found
+
+
+def _candidate_findings(link: Link, candidates: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    """A candidate's row says what its proposal says: operator, island, parents, edits."""
+    from evokern.store.writer import stored_candidate_row
+
+    if link.kind != EventKind.PROPOSED:
+        return
+    held = candidates.pop(_named_kernel(link.payload), None)
+    try:
+        wanted = stored_candidate_row(link.run, record.fields(link.payload), link.at)
+    except UsageError:
+        yield Finding(link.sequence, link.position, "holds no proposal that can be read")
+        return
+    if held != wanted:
+        yield Finding(link.sequence, link.position, f"is listed otherwise than its proposal of {wanted['kernel_id'][:12]} says")
+
+
+def _run_findings(run: str, links: list[Link], held: dict[str, Any] | None) -> Iterator[Finding]:
+    """The run's own row is what its events make of it, in their order."""
+    from evokern.store.writer import run_values
+
+    if not links:
+        left = "its row in the journal" if held is not None else "its seal or its key, beside the journal,"
+        yield Finding(0, -1, f"has no event, although {left} is there: all of them were removed, or the journal was")
+        return
+    wanted: dict[str, Any] = {"id": run}
+    for link in links:
+        try:
+            wanted |= run_values(link.kind, link.payload, link.at)
+        except (ValueError, AttributeError):
+            yield Finding(link.sequence, link.position, "cannot be read")
+            return
+    if held is None:
+        yield Finding(0, -1, "has events, and no row")
+    elif held != wanted:
+        differing = sorted(name for name in {*held, *wanted} if held.get(name) != wanted.get(name))
+        yield Finding(0, -1, f"is listed otherwise than its events say: {', '.join(differing)}")
 
 
 def _verdict_findings(link: Link, judges: Judges, found: Audit, projections: dict[int, dict[str, Any]]) -> Iterator[Finding]:
@@ -140,7 +196,15 @@ def _kept_seal(home: Path, run: str) -> str | None:
         return None
 
 
-def _tail_findings(kept: str, run: str, judges: Judges, links: list[Link]) -> Iterator[Finding]:
+def _unsealed_findings(kept: str | None, found: Audit, links: list[Link]) -> Iterator[Finding]:
+    """Where a run was sealed or closed, a seal lies beside the journal; else somebody took it away to cut off an end."""
+    if kept is None and any(link.kind in (EventKind.SEALED, EventKind.CLOSED) for link in links):
+        yield Finding(0, -1, "was sealed, and its seal beside the journal is missing")
+    elif kept is not None and any(link.kind == EventKind.CLOSED and link.position >= found.sealed for link in links):
+        yield Finding(0, -1, "was closed, and no seal covers its end")
+
+
+def _tail_findings(kept: str, run: str, judges: Judges, found: Audit, links: list[Link]) -> Iterator[Finding]:
     """The last seal is kept outside the journal too: what it covers must be there."""
     seal = _seal(kept)
     if seal is None or not judges.accept(seal) or seal.run != run:
@@ -151,6 +215,8 @@ def _tail_findings(kept: str, run: str, judges: Judges, links: list[Link]) -> It
             yield Finding(0, last + 1, f"is missing: {seal.position - last} events were cut off the end")
         else:
             yield Finding(0, seal.position, "is not the event that was sealed")
+    else:
+        found.sealed = max(found.sealed, seal.position + 1)
 
 
 def _source_findings(journal: Journal, links: list[Link]) -> Iterator[Finding]:

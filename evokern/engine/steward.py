@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from evokern.errors import Unavailable
-from evokern.evaluation import Evaluation, Reason, Verdict
+from evokern.evaluation import Evaluation, Reason, Rung, Verdict
 from evokern.executor import Executor
 from evokern.executor.floor import Floor
 from evokern.kernel import Candidate, Kernel
@@ -87,7 +87,8 @@ class Steward:
 
     async def _gated(self, candidate: Candidate, incumbent: Kernel | None) -> Evaluation:
         evaluation = await self.executor.evaluate(candidate, incumbent)
-        self._bits[candidate.id] += evaluation.passed_held_out is not None
+        # A judge that died in the gate has told something too.
+        self._bits[candidate.id] += evaluation.passed_held_out is not None or evaluation.rung is Rung.GATE
         return evaluation
 
     async def _sure(self, ask: Callable[[], Awaitable[Evaluation]]) -> Evaluation:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from evokern import printable, record
-from evokern.errors import EvokernError, Unavailable
+from evokern.errors import EvokernError, Unavailable, UsageError, disk_full
 from evokern.evaluation import Evaluation, Reason, Rung, Verdict
 from evokern.evaluator.session import Session
 from evokern.evaluator.signing import Judges, Seal, Signable, Signer
@@ -77,6 +77,7 @@ class Judge:
         # One more than may build at a time: those that wait for the lease hold a thread too.
         self._builders = ThreadPoolExecutor(opening.builds + 4, "builder")
         self._session = Session(opening, self._say)
+        self._session.ladder.reached = lambda evaluation: self._send({"reached": record.to_json(evaluation)})
         # Only now: what the session's zygotes inherit must hold no key.
         self._signer = Signer.of_home(Path(opening.home))
         return self._signed(self._session.preparation)
@@ -89,13 +90,11 @@ class Judge:
         """Build here, then wait for the lease."""
         session = self._session
         assert session is not None
+        previous = self._own(assignment)
         try:
             built = session.build(assignment.kernel)
             run: Callable[[], Evaluation]
-            if assignment.previous is not None:
-                previous = self._own(assignment.previous)
-                if assignment.anew:
-                    previous = replace(previous, measurements=(), confirmed=False)
+            if previous is not None:
                 to_beat = assignment.to_beat
                 run = lambda: session.ladder.confirm(assignment.kernel, built, previous, to_beat=to_beat)  # noqa: E731 - two shapes of one call
             else:
@@ -103,27 +102,48 @@ class Judge:
                 opponent = None if incumbent is None else (incumbent, session.build(incumbent))
                 run = lambda: session.ladder.judge(assignment.kernel, built, opponent)  # noqa: E731
             evaluation = self._lease.submit(run).result()
-        except Unavailable as error:
-            # The oracle, a baseline or the compiler is gone: a fresh judge starts them anew, or says why it cannot.
-            sys.stderr.write(f"{error.line}\n")
-            os._exit(DIED)
-        except Exception:  # a fault of the judge's own is no verdict on the kernel; it is told and kept
+            if previous is None and assignment.previous is not None and evaluation.passed:
+                found = evaluation
+                evaluation = self._lease.submit(lambda: session.ladder.confirm(assignment.kernel, built, found)).result()
+        except Exception as error:
+            full = disk_full(error)
+            if full is not None:
+                # A fresh judge would meet the same disk.
+                raise full from error
+            if isinstance(error, Unavailable):
+                # The oracle, a baseline or the compiler is gone: a fresh judge starts them anew, or says why it cannot.
+                sys.stderr.write(f"{error.line}\n")
+                os._exit(DIED)
+            # A fault of the judge's own is no verdict on the kernel; it is told and kept.
             evaluation = self._own_fault(assignment)
         if session.gate_is_worn:
             # How much was told in all, and by whose late answers, is the judge's alone.
             self._send({"worn": session.ladder.fingerprint.held_out_epoch})
         return self._signed(evaluation)
 
-    def _own(self, evaluation: Evaluation) -> Evaluation:
-        """An evaluation to build on; one that was signed elsewhere would lend it our name.
+    def _own(self, assignment: Assignment) -> Evaluation | None:
+        """The evaluation to build on, which is this judge's and says what it would say of this kernel now.
+
+        Returns:
+            None where the kernel is to be judged from the first rung: it is new, or measured again where the machine became another.
 
         Raises:
-            EvokernError: Another judge's, or nobody's.
+            UsageError: It is another judge's, or nobody's, or about something else: to build on it would lend it our name.
         """
-        assert self._signer is not None
-        if not Judges([self._signer.public]).accept(evaluation):
-            raise EvokernError("an evaluation that this judge did not sign cannot be confirmed", where=evaluation.kernel_id)
-        return evaluation
+        assert self._signer is not None and self._session is not None
+        previous, kernel = assignment.previous, assignment.kernel
+        if previous is None:
+            return None
+        ladder = self._session.ladder
+        if not Judges([self._signer.public]).accept(previous):
+            raise UsageError("an evaluation that this judge did not sign cannot be confirmed", where=kernel.id)
+        if objection := ladder.objection(kernel, previous):
+            raise UsageError(f"an evaluation that {objection} cannot be confirmed", where=kernel.id, mend="Have the kernel evaluated first")
+        if ladder.holds_here(previous):
+            return replace(previous, measurements=(), confirmed=False) if assignment.anew else previous
+        if assignment.anew:
+            return None
+        raise UsageError("an evaluation from another machine cannot be confirmed", where=kernel.id, mend="Have the kernel evaluated first")
 
     def _own_fault(self, assignment: Assignment) -> Evaluation:
         session = self._session
@@ -161,7 +181,7 @@ class Judge:
                 return
             if not isinstance(error, EvokernError):
                 traceback.print_exception(error)
-                error = EvokernError(f"the judge failed: {type(error).__name__}: {error}")
+                error = disk_full(error) or EvokernError(f"the judge failed: {type(error).__name__}: {error}")
             self._send({"id": number, "error": error.to_json()})
 
         future.add_done_callback(done)

@@ -16,6 +16,7 @@ from evokern.backend import Built
 from evokern.evaluation import (
     BASELINE,
     INCUMBENT,
+    REASONS,
     Evaluation,
     Fingerprint,
     Measurement,
@@ -42,10 +43,20 @@ from evokern.task import DType, Task, Workload
 CONFIRM_BLOCKS = 1
 """Blocks an allocation of a measurement that is to be quoted; beyond `CLUSTERS` allocations the clock takes two."""
 
+LONG_STAYS = 1
+"""Allocations of it in which kernels make many calls on the timed workloads; any of them may be that one."""
+
 PRIVATE_CACHE_BYTES = 4 << 20
 """What may be left of a call's inputs in a core's own caches after eviction, which reads on other cores too; the largest today."""
 
+DEARER, DEARER_US = 3.0, 2000.0
+"""How many times what a timed call takes, and how many microseconds more, even the shortest of a check's calls on that workload must
+take to be charged. Honest kernels have 0.8 to 1.3 times."""
+
 LOG_CHARACTERS = 4000
+
+UNTOLD = (Rung.GATE, Rung.MEASURE, Rung.CONFIRM)
+"""Rungs of which nothing is told but the reason."""
 
 
 @dataclass
@@ -68,6 +79,7 @@ class Ladder:
         seeds: Kernels that the task comes with; what stands in them is nobody's invention.
         degenerate: Whether the task cannot tell kernels apart: every evaluation is then marked, and counts nowhere.
         outcomes: What the gate said of whom; nothing of it leaves before the held-out set is retired.
+        reached: Told what is known of a kernel when it enters the gate, and when it has passed it: should nothing more be heard.
     """
 
     task: Task
@@ -85,6 +97,7 @@ class Ladder:
     seeds: Sequence[Kernel] = ()
     degenerate: bool = False
     outcomes: gate.Outcomes = field(default_factory=gate.Outcomes)
+    reached: Callable[[Evaluation], None] = lambda _: None
     _judged: int = field(default=0)
 
     @property
@@ -105,16 +118,19 @@ class Ladder:
             self._judged += 1
             secret = self.secret.derive("judge", kernel.id, self._judged)
             with climb.rung(Rung.CHECK):
-                error = check.check(self.task, self.dtype, self.contestant(CANDIDATE, kernel, built), self.shelf, secret)
-                climb.evaluation = replace(climb.evaluation, error=error)
+                checked = check.check(self.task, self.dtype, self.contestant(CANDIDATE, kernel, built), self.shelf, secret)
+                climb.evaluation = replace(climb.evaluation, error=checked.error)
             with climb.rung(Rung.GATE):
+                self.reached(climb.so_far())
                 candidate, took = self.contestant(CANDIDATE, kernel, built), climb.seconds[str(Rung.CHECK)]
                 answer = gate.gate(self.task, self.dtype, candidate, self.held_out, self.shelf, secret, took)
                 self.outcomes.add(kernel.id, answer)
                 answer.refuse()
                 climb.evaluation = replace(climb.evaluation, passed_held_out=True)
             with climb.rung(Rung.MEASURE):
+                self.reached(climb.so_far())
                 climb.evaluation = replace(climb.evaluation, measurements=self._screened(kernel, built, incumbent, secret))
+                self._refuse_dearer_untimed(climb.evaluation.measurements, checked.least_cpu_ns)
         except Fault as fault:
             return climb.fell(fault)
         return climb.passed()
@@ -125,7 +141,7 @@ class Ladder:
         Args:
             kernel: Whose.
             built: Its product.
-            previous: What was said of it so far.
+            previous: What was said of it so far; `objection` has none to it.
             to_beat: Logarithm of the score that it must beat to be kept: the measurement goes on until it is known whether it does.
                 None where nothing hangs on it.
         """
@@ -146,6 +162,8 @@ class Ladder:
                     clusters=MOST_CLUSTERS if to_beat is None else MOST_UNDECIDED,
                     blocks=CONFIRM_BLOCKS,
                     stop=settled(to_beat),
+                    long_stays=LONG_STAYS,
+                    only=self._sets(kernel, second=True),
                 )
                 fresh = [self._measurement(w, series[w.name], BASELINE, BASELINE) for w in self.timed]
                 known = {m.workload: m for m in previous.measurements}
@@ -155,12 +173,48 @@ class Ladder:
             return climb.fell(fault)
         return climb.passed()
 
+    def objection(self, kernel: Kernel, previous: Evaluation) -> str:
+        """What keeps an evaluation from being the first half of a kernel's confirmation; empty where nothing does."""
+        about = (kernel.id, self.task.digest, str(self.dtype), self.degenerate)
+        if (previous.kernel_id, previous.task_digest, previous.dtype, previous.degenerate) != about:
+            return "is about another kernel, task or dtype"
+        if not previous.passed or previous.passed_held_out is not True:
+            return "did not pass"
+        made_under = previous.fingerprint
+        if made_under is None or previous.key != evaluation_key(kernel.id, self.task.digest, self.dtype, made_under):
+            return "does not say what it depends on"
+        return ""
+
+    def holds_here(self, previous: Evaluation) -> bool:
+        """Whether an evaluation was made under what holds now, or under the same with a held-out set that was retired since."""
+        then, now = previous.fingerprint, self.fingerprint
+        return then is not None and then.held_out_epoch <= now.held_out_epoch and replace(then, held_out_epoch=now.held_out_epoch) == now
+
     def _screened(self, kernel: Kernel, built: Built, incumbent: tuple[Kernel, Built] | None, secret: Secret) -> tuple[Measurement, ...]:
         opponent = self.baselines if incumbent is None else self.contestant(INCUMBENT, *incumbent)
         name = BASELINE if incumbent is None else INCUMBENT
         candidate = self.contestant(CANDIDATE, kernel, built)
-        series = self.clock.compare(candidate, opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=decided)
+        only = self._sets(kernel, second=False)
+        series = self.clock.compare(candidate, opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=decided, only=only)
         return tuple(self._measurement(w, series[w.name], opponent.name, name) for w in self.timed)
+
+    def _sets(self, kernel: Kernel, *, second: bool) -> Callable[[Workload], Sequence[int]]:
+        """The base sets that its screening, or its confirmation, takes; which they are is drawn for each kernel."""
+        secret = self.secret.derive("sets", kernel.id)
+        return lambda workload: self.shelf.half(workload, secret, second=second)
+
+    def _refuse_dearer_untimed(self, measurements: Sequence[Measurement], untimed_ns: Mapping[str, int]) -> None:
+        """Quarantine a kernel whose calls take far longer in its check than where they are timed: it tells the two apart."""
+        if self.clock.threads > 1:
+            return  # timed by another clock
+        for found in measurements:
+            untimed_us = (untimed_ns.get(found.workload, 0) - self.clock.null_ns) / 1000
+            if untimed_us > max(DEARER * found.time_us, found.time_us + DEARER_US):
+                raise Fault(
+                    Verdict.QUARANTINED,
+                    Reason.CLOCK_MISMATCH,
+                    f"{found.workload}: takes longer where it is not timed, {untimed_us:.0f} us instead of {found.time_us:.0f}",
+                )
 
     def _measurement(self, workload: Workload, series: Series, opponent: str, as_name: str) -> Measurement:
         floor = self.times[workload.name].times_us.get("copy")
@@ -199,12 +253,23 @@ class _Climb:
             if rung is not Rung.GATE:
                 self.seconds[str(rung)] = time.monotonic() - start
 
+    def so_far(self) -> Evaluation:
+        return replace(self.evaluation, rung=self.reached, seconds=dict(self.seconds))
+
     def fell(self, fault: Fault) -> Evaluation:
         held_out = False if fault.verdict is Verdict.HELD_OUT_FAILED else self.evaluation.passed_held_out
+        detail, log = self._told(fault)
         return replace(
-            self.evaluation, verdict=fault.verdict, reason=fault.reason, rung=self.reached, detail=printable.line(fault.detail),
-            log=printable.block(fault.log, LOG_CHARACTERS), seconds=self.seconds, passed_held_out=held_out, confirmed=False,
+            self.evaluation, verdict=fault.verdict, reason=fault.reason, rung=self.reached, detail=detail, log=log, seconds=self.seconds,
+            passed_held_out=held_out, confirmed=False,
         )  # fmt: skip
+
+    def _told(self, fault: Fault) -> tuple[str, str]:
+        """Detail and log. Beyond the check, what a kernel prints or returns could be the values of a call that others meet too."""
+        if self.reached not in UNTOLD:
+            return printable.line(fault.detail), printable.block(fault.log, LOG_CHARACTERS)
+        # Of an opponent its own verdict and reason are told; those are words of closed lists.
+        return (fault.detail if fault.reason is Reason.OPPONENT else REASONS[fault.reason]), ""
 
     def passed(self) -> Evaluation:
         return replace(self.evaluation, verdict=Verdict.PASSED, reason=Reason.NONE, rung=self.reached, seconds=self.seconds)

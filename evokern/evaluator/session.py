@@ -22,6 +22,7 @@ from evokern.backend import Backend, Built, Limits
 from evokern.errors import Unavailable, UsageError
 from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
 from evokern.evaluator import health
+from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant, KernelContestant, ResidentContestant
 from evokern.evaluator.call.exchange import write
@@ -35,6 +36,7 @@ from evokern.evaluator.reference.sets import Shelf
 from evokern.evaluator.rule.trial import deadline, held_out_points, visible_points
 from evokern.evaluator.screen import seeds_of
 from evokern.evaluator.secrecy import Secret, fresh_secret, kept_secret
+from evokern.evaluator.signing import PRODUCTS, kept_seed
 from evokern.evaluator.statement import Closing, ClosingRow, Health, Opening, Preparation, WorkloadTimes
 from evokern.evaluator.timing.clock import JudgedClock
 from evokern.evaluator.timing.eviction import Evictor
@@ -56,6 +58,9 @@ BUILD_SECONDS = 60.0
 BUILD_MEMORY = 2 << 30
 RUN_MEMORY = 1 << 30
 RUN_PROCESSES = 64
+KERNEL_ZYGOTES = ("kernel-0", "kernel-1", "kernel-2")
+"""Processes that kernels' runners are forked from: each has its heap and its stack at places of its own."""
+
 TORCH_MEMORY = 12 << 30
 
 
@@ -90,10 +95,10 @@ class Session:
         self._home = Path(opening.home)
         self._runner_cpus, self._judge_cpus = split_cpus(opening.threads)
         os.sched_setaffinity(0, self._judge_cpus)
+        loader = self._backend.loader().split(":")[0]
         # The spawner and its zygotes start before any key is drawn, so that no key can be in memory they inherit.
         self.spawner = Spawner.start(
-            {"kernel": ["evokern.evaluator.call.runner", self._backend.loader().split(":")[0]], "torch": list(oracle.MODULES)},
-            scratch=self._home / "scratch",
+            {name: [runner.__name__, loader] for name in KERNEL_ZYGOTES} | {"torch": list(oracle.MODULES)}, scratch=self._home / "scratch"
         )
         try:
             self._make_ready(start)
@@ -109,6 +114,8 @@ class Session:
     def _make_ready(self, start: float) -> None:
         opening = self.opening
         self.secret = kept_secret(self._home / "keys" / opening.key_name) if opening.key_name else fresh_secret()
+        # A key of the home, so that a later judge takes what this one built.
+        self._seal = kept_seed(self._home / PRODUCTS)
         self._building = threading.Semaphore(opening.builds)
         self._say("starting the oracle and the baselines")
         self._shelf = Shelf(self.task, self._oracle(), self.secret)
@@ -205,7 +212,7 @@ class Session:
                     "unsupported",
                     f"backend {self._backend.name} takes {', '.join(self._backend.dialects)}, not {kernel.dialect}",
                 )
-            return self._backend.build([kernel], sandbox=self.spawner, cache=self._home / "build", limits=limits)[0]
+            return self._backend.build([kernel], sandbox=self.spawner, cache=self._home / "build", limits=limits, seal=self._seal)[0]
 
     def finish(self, champion: Kernel, seed: Kernel | None) -> Closing:
         """Measure the champion once more against everything, held-out workloads included, which retires them."""
@@ -353,7 +360,7 @@ class Session:
         assert built.artefact is not None
         threads = str(self.opening.threads)
         return KernelContestant(
-            name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, "kernel",
+            name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, KERNEL_ZYGOTES,
             self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest,
         )  # fmt: skip
 

@@ -28,6 +28,9 @@ PRIVATE = Path("keys") / "judge.ed25519"
 ENROLLED = "judges"
 """Within a home: public keys of the judges whose verdicts count, hex, one a line."""
 
+PRODUCTS = Path("keys") / "products"
+"""Likewise: the key of the seals on build products, a secret of whoever built them."""
+
 SEED_BYTES = 32
 
 
@@ -90,7 +93,7 @@ class Signer:
         Raises:
             Unavailable: The key's file cannot be written or read.
         """
-        return cls(_kept_seed(home / PRIVATE))
+        return cls(kept_seed(home / PRIVATE))
 
     def sign(self, noun: Noun) -> Noun:
         """The noun with `judge` and `signature`, in the form in which it comes back from JSON."""
@@ -178,6 +181,8 @@ def content(noun: Signable) -> bytes:
 
 def _sparse(value: Any) -> Any:
     """As `record.to_json`, without fields that hold their default."""
+    if value is None or type(value) in (str, int, bool):  # most of what an evaluation holds
+        return value
     if dataclasses.is_dataclass(value):
         kind: Any = type(value)
         held = ((name, getattr(value, name), default) for name, default in _defaults(kind))
@@ -198,8 +203,12 @@ def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def _kept_seed(path: Path) -> bytes:
-    """The seed in a file; drawn where there is none. Two judges that start at once get the same one."""
+def kept_seed(path: Path) -> bytes:
+    """The seed in a file; drawn where there is none. Two judges that start at once get the same one.
+
+    Raises:
+        Unavailable: The file cannot be written or does not hold a key.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():

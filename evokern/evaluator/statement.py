@@ -1,8 +1,9 @@
 """What engine and judge say to each other: one JSON object a line over a socket pair.
 
 The engine sends `{"id": n, "op": name, "body": …}` and gets `{"id": n, "body": …}` or `{"id": n, "error": …}`; the judge may
-send `{"say": text}` at any time, and `{"worn": epoch}` where the gate has told as much as it may of that epoch's held-out set.
-Bodies are the records below and the nouns.
+send `{"say": text}` at any time, `{"worn": epoch}` where the gate has told as much as it may of that epoch's held-out set, and
+`{"reached": evaluation}` when a kernel enters the gate or leaves it: what holds should the judge die of it there. Bodies are the
+records below and the nouns.
 """
 
 from __future__ import annotations
@@ -195,8 +196,9 @@ def charged(evaluation: Evaluation) -> Evaluation:
     """The verdict on a kernel under which a sound machine failed twice alone: it is the kernel's fault."""
     if evaluation.rung is Rung.GATE:  # whatever happens there is told as one bit
         return replace(
-            evaluation, verdict=Verdict.HELD_OUT_FAILED, reason=Reason.HELD_OUT, detail="", log="", passed_held_out=False, confirmed=False
-        )
+            evaluation, verdict=Verdict.HELD_OUT_FAILED, reason=Reason.HELD_OUT, detail=REASONS[Reason.HELD_OUT], log="",
+            passed_held_out=False, confirmed=False,
+        )  # fmt: skip
     verdict = Verdict.FLAKY if evaluation.reason in (Reason.NOISE, Reason.OPPONENT) else Verdict.CRASHED
     detail = f"twice, alone on a sound machine: {evaluation.detail or REASONS[evaluation.reason]}"
     return replace(evaluation, verdict=verdict, detail=detail, confirmed=False)

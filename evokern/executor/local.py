@@ -54,6 +54,7 @@ class LocalExecutor:
         self._preparation: Preparation | None = None
         self._say: Callable[[str], None] = lambda _: None
         self._starting = asyncio.Lock()
+        self._reached: dict[str, Evaluation] = {}
 
     async def open(self, say: Callable[[str], None]) -> Preparation:
         """See `Executor.open`."""
@@ -128,11 +129,14 @@ class LocalExecutor:
             return record.from_json(Evaluation, await self._ask(op, record.to_json(assignment)))
         except JudgeDied:
             return self._infrastructure(assignment)
+        finally:
+            self._reached.pop(assignment.kernel.id, None)
 
     def _infrastructure(self, assignment: Assignment) -> Evaluation:
         detail = "the judge died while it judged this kernel"
-        if assignment.previous is not None:
-            return replace(assignment.previous, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail, confirmed=False)
+        known = assignment.previous or self._reached.get(assignment.kernel.id)
+        if known is not None:
+            return replace(known, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail, confirmed=False)
         fingerprint = self._preparation.fingerprint if self._preparation else None
         return Evaluation(
             assignment.kernel.id, "", str(self.opening.dtype), Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, detail, fingerprint=fingerprint
@@ -170,7 +174,7 @@ class LocalExecutor:
 
     async def _opened(self) -> _Judge:
         """A new judge that is ready; one that cannot be made ready is ended."""
-        judge = await _Judge.start(self._say, Path(self.opening.home) / "judge.log")
+        judge = await _Judge.start(self._say, Path(self.opening.home) / "judge.log", self._reached)
         try:
             answer = await judge.ask("open", record.to_json(self.opening))
             self._preparation = record.from_json(Preparation, answer)
@@ -184,9 +188,15 @@ class _Judge:
     """One judge process and the requests that wait for it."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[[str], None]
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        say: Callable[[str], None],
+        reached: dict[str, Evaluation],
     ):
         self.process, self.dead = process, False
+        self.reached = reached
         self.worn: int | None = None
         self._reader, self._writer, self._say = reader, writer, say
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -194,7 +204,7 @@ class _Judge:
         self._listener = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, say: Callable[[str], None], log: Path) -> _Judge:
+    async def start(cls, say: Callable[[str], None], log: Path, reached: dict[str, Evaluation]) -> _Judge:
         ours, theirs = socket.socketpair()
         # What a judge prints is for whoever looks for the cause of its death, not for the terminal of a run.
         with theirs, open_log(log) as printed:
@@ -212,7 +222,7 @@ class _Judge:
                 env=_judge_environment(),
             )
         reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
-        return cls(process, reader, writer, say)
+        return cls(process, reader, writer, say, reached)
 
     async def ask(self, op: str, body: Any) -> Any:
         if self.dead:
@@ -243,6 +253,10 @@ class _Judge:
             return
         if "worn" in message:
             self.worn = int(message["worn"])
+            return
+        if "reached" in message:
+            evaluation = record.from_json(Evaluation, message["reached"])
+            self.reached[evaluation.kernel_id] = evaluation
             return
         future = self._waiting.pop(message["id"], None)
         if future is None or future.done():

@@ -2,9 +2,20 @@
 //
 //   extern "C" int run(DLTensor* const* args, int nargs, void* workspace, size_t workspace_bytes, void* stream);
 //
-// Arguments come in the task's order; scalars are 0-d tensors in host memory. Strides count elements. A row may be padded
-// (strides[0] >= shape[1]); the innermost stride is 1. Element (0, 0) lies byte_offset bytes after data, at an address that
-// is aligned for the element type and for nothing wider. A return value other than 0 refuses the call.
+// Arguments come in the task's order; scalars are 0-d tensors in host memory. Strides count elements and are never null. A row
+// may be padded (strides[0] >= shape[1]); the innermost stride is 1. byte_offset is 0: element (0, 0) lies at data, at an
+// address that is aligned for the element type and for nothing wider. A return value other than 0 refuses the call.
+//
+// args, the structs, their shapes and strides, and scalars live for one call only: the next call's lie elsewhere.
+//
+//   extern "C" size_t workspace_size(DLTensor* const* args, int nargs);
+//
+// A source may have it; without it there is no workspace. It is asked about shapes before the first call, more of them than will
+// come, and must not read data. A call gets as many bytes as were said for its shapes, whatever its strides are; null for 0.
+// Nothing is known of what they hold, from one call to the next either.
+//
+// Memory before the first element of a tensor and after its last one may not be mapped: not even a load may reach there.
+// Values may be very low, all equal, or in part -inf (masked), wherever what the task asks for is finite then.
 //
 // The structs have the layout of DLPack 0.8, https://github.com/dmlc/dlpack.
 #ifndef EVOKERN_H_

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evokern.evaluation import Evaluation, Evidence, Verdict
 from evokern.evaluator import screen
 from evokern.printable import line
-from evokern.report.tables import short
+from evokern.report.tables import evidence_line, short
 from evokern.report.words import words
 
 if TYPE_CHECKING:
@@ -74,7 +74,5 @@ def entry_text(found: Mapping[str, Any]) -> str:
     reason = "" if found["reason"] == "none" else f": {found['reason']}"
     head = f"{short(found['kernel'])}  weight {found['weight']}  {found['verdict']}{reason}{' and confirmed' if found['confirmed'] else ''}"
     lines = [head, *([f"  {line(found['why'])}"] if found["why"] else [])]
-    for piece in found["evidence"]:
-        place = f" (line {piece['line']})" if piece["line"] else ""
-        lines.append(f"  {piece['weight']:>2}  {line(piece['code']):<12} {line(piece['detail'])}{place}")
+    lines += map(evidence_line, found["evidence"])
     return "\n".join(lines if len(lines) > 1 else [*lines, "  nothing was found"])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evokern import record
+from evokern.archive import ArchiveSettings, GridArchive
 from evokern.evaluation import BASELINE, Evaluation, Score
 from evokern.evaluator.signing import Judges
-from evokern.event import Budget, EventKind, ModelCall, Spent
+from evokern.evaluator.statement import Closing
+from evokern.event import Budget, Event, EventKind, ModelCall, Spent
+from evokern.island import Island, replay
 from evokern.report.standing import UNSIGNED, Standing, standing
+from evokern.statistics import combine
 
 if TYPE_CHECKING:
     from evokern.store import Journal
@@ -33,7 +38,7 @@ def status_of(journal: Journal, run: Run, *, worked: bool) -> dict[str, Any]:
 
     Returns:
         `run`, `task`, `dtype`, `backend`, `state` ("running", "ended", "interrupted"), `reason`, `evaluated`, `best`, `budget`, `verdicts`,
-        `islands`, `rate` (evaluations a minute of search), `model`.
+        `islands`, `rate` (evaluations a minute of search), `model`, `closing` (the champion measured once more when the run ended).
     """
     counts = journal.verdict_counts(run.id)
     evaluated = sum(counts.values())
@@ -41,6 +46,7 @@ def status_of(journal: Journal, run: Run, *, worked: bool) -> dict[str, Any]:
     spent = spent_of(journal, run, evaluated=evaluated, worked=worked)
     judges = Judges.of_home(journal.path.parent)
     best, found = _best(journal, run, ranked, judges)
+    closing = None if worked else _closing(journal, run, judges)
     return {
         "run": run.id,
         "task": run.settings.task,
@@ -50,9 +56,10 @@ def status_of(journal: Journal, run: Run, *, worked: bool) -> dict[str, Any]:
         "reason": run.reason,
         "evaluated": evaluated,
         "best": best_document(best, found, judges) if best else None,
+        "closing": closing,
         "budget": budget_document(run.settings.budget, spent),
         "verdicts": counts,
-        "islands": [_island(index, ranked) for index in range(run.settings.islands)],
+        "islands": [_island(island) for island in _islands(journal, run)],
         "rate": evaluated / spent.seconds * 60 if spent.seconds > 0 else None,
         "model": {
             "name": run.settings.model,
@@ -158,12 +165,49 @@ def _fields(ratio: Any) -> dict[str, float]:
     return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high}
 
 
-def _island(index: int, ranked: list[Ranked]) -> dict[str, Any]:
-    """One island: how many of its kernels passed and were confirmed, and the best of them."""
-    own = [entry for entry in by_lower_bound(ranked) if entry.island == index and entry.confirmed]
+def _closing(journal: Journal, run: Run, judges: Judges) -> dict[str, Any] | None:
+    """The last closing measurement: `kernel`, `ratio`, `held_out_correct`; None where no judge of this home signed it, or it is outdated.
+
+    Its figure differs from the best's: that one was chosen for being the highest of many, this one was measured afresh.
+    """
+    closings = list(journal.events(run.id, EventKind.CLOSED))
+    if not closings or closings[-1].at < journal.last_judged(run.id):
+        return None
+    last = closings[-1]
+    closing = record.from_json(Closing, last.payload["closing"])
+    ratios = [row.versus[row.best] for row in closing.rows if not row.held_out]
+    if not ratios or not judges.accept(closing):
+        return None
+    kernel = last.payload["summary"]["kernel"]
+    return {"kernel": kernel, "ratio": ratio_document(combine(ratios)), "held_out_correct": closing.held_out_passed}
+
+
+def _islands(journal: Journal, run: Run) -> list[Island]:
+    """The run's islands as its events left them: elites that others took the cell of are gone, and those that visited count."""
+    islands = [Island(index, GridArchive(ArchiveSettings()), ()) for index in range(run.settings.islands)]
+    replay(islands, map(_slim, journal.events(run.id, *SHAPING)))
+    return islands
+
+
+SHAPING = (EventKind.PROPOSED, EventKind.EVALUATED, EventKind.REMEASURED, EventKind.WITHDRAWN, EventKind.MIGRATED)
+"""What archives are made of."""
+
+
+def _slim(event: Event) -> Event:
+    """A verdict without its samples, which no archive needs and which take long to read."""
+    evaluation = event.payload.get("evaluation")
+    if not evaluation:
+        return event
+    measurements = [{**measurement, "samples": []} for measurement in evaluation["measurements"]]
+    return replace(event, payload={**event.payload, "evaluation": {**evaluation, "measurements": measurements}})
+
+
+def _island(island: Island) -> dict[str, Any]:
+    """One island: how many elites its archive keeps, and the best of them."""
+    best = island.archive.best()
     return {
-        "index": index,
-        "elites": len(own),
-        "best": own[0].kernel_id if own else None,
-        "ratio": ratio_document(own[0].score) if own else None,
+        "index": island.index,
+        "elites": len(island.archive),
+        "best": best.candidate.id if best else None,
+        "ratio": ratio_document(best.score) if best else None,
     }

@@ -64,7 +64,7 @@ def budget_text(budget: Mapping[str, Any]) -> str:
         parts.append(span_text(left["seconds"]))
     for name in ("evaluations", "tokens"):
         if left.get(name) is not None:
-            parts.append(f"{left[name]:,} {name}")
+            parts.append(counted(left[name], name.removesuffix("s")))
     if left.get("usd") is not None:
         parts.append(f"{left['usd']:.2f} usd")
     return " and ".join(parts) + " left" if parts else "no limit"
@@ -90,6 +90,11 @@ def status_text(status: Mapping[str, Any]) -> str:
         # A figure that does not count is never a headline; its rows are shown below, under the reason.
         headline = standing_line(best) or f"{ratio_text(best.get('ratio'))} over the faster baseline, geometric mean"
         lines += ["", f"best {short(best['kernel'])}  {headline}"]
+        closing = status.get("closing")
+        if closing and not standing_line(best):
+            whose = "" if closing["kernel"] == best["kernel"] else f" ({short(closing['kernel'])})"
+            wrong = "" if closing["held_out_correct"] else "; WRONG on held-out shapes"
+            lines.append(f"measured once more at the end{whose}: {ratio_text(closing['ratio'])}{wrong}")
         lines += ["", aligned(["workload", "us", "ratio"], best_rows(best))] if best_rows(best) else []
     lines += ["", f"budget    {budget_text(status['budget'])}", f"verdicts  {counts_text(status['verdicts'])}"]
     lines += [f"island {text}" for text in island_lines(status.get("islands") or [])]
@@ -104,10 +109,7 @@ def rate_text(per_minute: float | None) -> str:
 
 def island_lines(islands: Sequence[Mapping[str, Any]]) -> list[str]:
     """One line an island: its index, cells filled, best ratio."""
-    return [
-        f"{island['index']}  {island['elites']} elite{'' if island['elites'] == 1 else 's'}, best {ratio_text(island.get('ratio'))}"
-        for island in islands
-    ]
+    return [f"{island['index']}  {counted(island['elites'], 'elite')}, best {ratio_text(island.get('ratio'))}" for island in islands]
 
 
 def model_text(model: Mapping[str, Any] | str | None) -> str:
@@ -116,7 +118,7 @@ def model_text(model: Mapping[str, Any] | str | None) -> str:
         return "none: LLM-free operators alone"
     if isinstance(model, str):
         return model
-    spent = f"{model.get('calls', 0)} calls, {model.get('tokens', 0):,} tokens"
+    spent = f"{counted(model.get('calls', 0), 'call')}, {counted(model.get('tokens', 0), 'token')}"
     usd = "money unknown" if model.get("usd") is None else f"{model['usd']:.4f} usd"
     return f"{model.get('name', '')}  {spent}, {usd}"
 
@@ -142,10 +144,21 @@ def evaluation_text(document: Mapping[str, Any]) -> str:
         f"held-out shapes: {document['held_out']}   confirmed: {'yes' if document['confirmed'] else 'no'}   tier: {document['tier']}"
     )
     if document.get("evidence"):
-        lines.append(f"for an auditor: {len(document['evidence'])} remarks, see `evokern show {short(document['kernel'])} --audit`")
+        lines += [f"for an auditor: {counted(len(document['evidence']), 'remark')}", *map(evidence_line, document["evidence"])]
     if document.get("log") and document["verdict"] != "passed":
         lines += ["", "end of its log:", tail_text(document["log"])]
     return "\n".join(lines)
+
+
+def evidence_line(piece: Mapping[str, Any]) -> str:
+    """One piece of evidence: its weight, its code, what was seen, and where in the source."""
+    place = f" (line {piece['line']})" if piece["line"] else ""
+    return f"  {piece['weight']:>2}  {line(piece['code']):<12} {line(piece['detail'])}{place}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, such as `1 remark` or `2 remarks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def tail_text(log: str) -> str:
@@ -153,7 +166,7 @@ def tail_text(log: str) -> str:
     lines = block(log).rstrip().splitlines()
     if len(lines) <= LOG_LINES:
         return "\n".join(lines)
-    left = f"[{len(lines) - LOG_LINES} more lines; `--json` has them]"
+    left = f"[{counted(len(lines) - LOG_LINES, 'more line')}; `--json` has all]"
     if any("error:" in text for text in lines[:LOG_LINES]):
         return "\n".join([*lines[:LOG_LINES], left])
     return "\n".join([left, *lines[-LOG_LINES:]])
@@ -215,7 +228,7 @@ def closing_text(summary: Mapping[str, Any]) -> str:
             `eager_us`, `compile_us`, `copy_us` and `ratio`; `ratio`, `held_out` (`correct`, `speed_kept`), `gain_over_seed`, `tier`,
             `device`, `resume`.
     """
-    head = f"run {summary['run']} {summary['state']}: {summary.get('evaluated', 0)} kernels evaluated"
+    head = f"run {summary['run']} {summary['state']}: {counted(summary.get('evaluated', 0), 'kernel')} evaluated"
     if not summary.get("kernel"):
         return f"{head}. No kernel passed and was confirmed; `evokern status {summary['run']}` counts the verdicts"
     header = ["workload", "best us", "eager us", "compile us", "copy us", "ratio, 95 % interval"]

@@ -44,9 +44,11 @@ NEXT: dict[Reason, str] = {
     Reason.FORBIDDEN_FILE: "Put everything into the one source; no file outside the toolchain can be included.",
     Reason.SHAPE: "Write the output in the shape that the task states; shapes come with each call.",
     Reason.DTYPE: "Write the output in its own element type.",
-    Reason.TOLERANCE: "Look at tails, strides, masked rows and very large or small values; sum in a wider type or in several parts.",
+    Reason.TOLERANCE: "Look at tails, strides (first, where the layout was padded), masked rows, very large or small values, and memory "
+    "that is read before it is written; sum in a wider type or in several parts.",
     Reason.BIAS: "Round to nearest and drop no terms: errors must fall to both sides.",
-    Reason.NON_FINITE: "Begin a maximum at -infinity or the first element, subtract it before exp, and let NaNs through.",
+    Reason.NON_FINITE: "Begin a maximum at -infinity or the first element, subtract it before exp, and let NaNs through; look for "
+    "memory that is read before it is written and, where the layout was padded, for rows sought at the width and not at the stride.",
     Reason.LAW: "Rows and positions that the law names must not reach each other; the detail says which law.",
     Reason.SENTINEL_LEFT: "Write every element of every output in every call, rows of odd length and the last ones included.",
     Reason.CANARY: "Stay inside the tensor: a vector store past the last column, or a stride taken for the width, lands beside it.",
@@ -89,7 +91,7 @@ _HAPPENED: dict[tuple[Verdict, Reason], str] = {
 
 _NEXT: dict[tuple[Verdict, Reason], str] = {
     (Verdict.BUILD_FAILED, Reason.MEMORY): "Instantiate fewer templates and unroll less.",
-    (Verdict.QUARANTINED, Reason.IMPOSSIBLE): "Ask for an audit (`evokern show KERNEL --audit`), or look for work that is skipped.",
+    (Verdict.QUARANTINED, Reason.IMPOSSIBLE): "Look for work that is skipped; else have somebody read the source and its remarks.",
 }
 
 

@@ -5,7 +5,8 @@ named but not with these arguments fails with EPERM. A kernel that makes a proce
 instead, so that it is seen as what it is and not as a kernel that took a refusal well.
 
 Left out for a kernel on purpose: whatever makes a descriptor whose inode number is counted for the whole machine (pipe, socket,
-memfd, eventfd, shared anonymous memory), reads a count of the whole machine (sysinfo, statfs, statx with its mount ids, times),
+memfd, eventfd, shared anonymous memory), reads a count of the whole machine (sysinfo, statfs, statx with its mount ids, times), tells
+which pages of a file are in memory, which every process can read in (getrusage and wait4 by their faults, mincore, cachestat, preadv2),
 leaves something behind for the next slot (locks, leases, extended attributes, keys, queues), or looks at another process.
 """
 
@@ -76,8 +77,9 @@ _F_LOCKS = (5, 6, 7, 36, 37, 38)  # POSIX locks and those of open files
 _F_ADD_SEALS = 1033
 _PR_NAMES = (15, 16, 0x53564D41)  # SET_NAME, GET_NAME, SET_VMA
 _PR_CHILD = (1, 2, 23)  # SET_PDEATHSIG, GET_PDEATHSIG, CAPBSET_READ
-# Not MERGEABLE: merged pages are shared between slots. Not PAGEOUT, COLD, REMOVE: they reach the page cache.
-_ADVICE = (0, 1, 2, 3, 4, 8, 14, 15, 16, 17, 18, 19, 22, 23)
+# Not MERGEABLE: merged pages are shared between slots. Not RANDOM, SEQUENTIAL, WILLNEED, POPULATE, PAGEOUT, COLD, REMOVE: they reach the
+# page cache. NORMAL, DONTNEED, FREE, (NO)HUGEPAGE, DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK are about own memory.
+_ADVICE = (0, 4, 8, 14, 15, 16, 17, 18, 19)
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 
 PROCESSES = ("fork", "vfork", "execve", "execveat")
@@ -87,7 +89,7 @@ _KERNEL = """
     read write readv writev pread64 pwrite64 close lseek stat lstat access faccessat faccessat2
     munmap mprotect mremap brk futex set_robust_list rseq set_tid_address arch_prctl membarrier
     exit exit_group sched_yield sched_getaffinity sched_setaffinity gettid getpid getuid geteuid getgid getegid
-    clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time getcpu restart_syscall getrusage getrlimit
+    clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time getcpu restart_syscall getrlimit
     rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack pause getrandom uname poll ppoll recvmsg sendmsg recvfrom sendto
 """.split()
 _BUILD = """
@@ -96,7 +98,7 @@ _BUILD = """
     symlink symlinkat readlink readlinkat chmod fchmod fchmodat utimensat ftruncate truncate fallocate fadvise64 fsync fdatasync
     sendfile copy_file_range dup dup2 dup3 pipe pipe2 select pselect6 umask memfd_create wait4 waitid setsid setpgid getpgrp
     getpgid getsid getppid getresuid getresgid getgroups setrlimit times sysinfo setitimer getitimer alarm
-    timer_create timer_settime timer_gettime timer_delete rt_sigtimedwait rt_sigsuspend rt_sigpending capget
+    getrusage timer_create timer_settime timer_gettime timer_delete rt_sigtimedwait rt_sigsuspend rt_sigpending capget
     sched_getparam sched_getscheduler getpriority
 """.split()
 _TORCH = """

@@ -47,6 +47,7 @@ _ABOVE_ALL = 256  # where descriptors wait while they are given their numbers
 # What kernels are linked with, so that a slot finds it in memory; those that are not here are left out. No OpenMP: it reads its
 # environment when it is loaded, and that is the slot's.
 _LIBRARIES = ("libstdc++.so.6", "libm.so.6", "libmvec.so.1", "libgcc_s.so.1", "libatomic.so.1")
+_MORE_STACK = 2 << 20
 _RUNNER = 2  # process id of a runner in its namespace, after init
 _IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 _SIGNALS_OF_LIBC = (32, 33)
@@ -312,6 +313,7 @@ def _limit(order: Order, descriptors: int, mapped_bytes: int) -> None:
         for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_SIGPENDING):
             _lower(kind, 0)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
+    _allow_more_stack()
     if order.limits_processes:
         # It counts init too, and in a user namespace the keeper, who made it.
         _lower(resource.RLIMIT_NPROC, limits.processes + (2 if order.means is Means.USER else 1))
@@ -319,6 +321,13 @@ def _limit(order: Order, descriptors: int, mapped_bytes: int) -> None:
         _lower(resource.RLIMIT_AS, limits.memory_bytes + mapped_bytes)
     if limits.cpus:
         os.sched_setaffinity(0, limits.cpus)
+
+
+def _allow_more_stack() -> None:
+    # An entry may begin deep in its stack (`evokern.evaluator.call.scatter`) without leaving less than usual.
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    if soft != resource.RLIM_INFINITY and (hard == resource.RLIM_INFINITY or hard >= soft + _MORE_STACK):
+        resource.setrlimit(resource.RLIMIT_STACK, (soft + _MORE_STACK, hard))
 
 
 def _lower(kind: int, value: int) -> None:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from evokern.errors import Unavailable
+from evokern.errors import FREE, DiskFull, Unavailable
 
 _PRIMARY = 0xFF
 """SQLite's extended error codes hold the primary one in the low byte."""
@@ -24,11 +24,7 @@ def unavailable(error: sqlite3.Error, path: Path) -> Unavailable:
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & _PRIMARY if code is not None else None
     if primary == sqlite3.SQLITE_FULL or (primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)):
-        return Unavailable(
-            "the disk is full; the last events were not written, all earlier ones are safe",
-            where=str(path),
-            mend="Free some space, then `evokern resume`",
-        )
+        return DiskFull("the disk is full; what was committed is safe, and nothing more can be written", where=str(path), mend=FREE)
     what, mend = _CAUSES.get(primary, (f"the journal failed: {error}", ""))
     if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         what = f"{what} ({error})"

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
 from evokern import record
-from evokern.errors import UsageError
+from evokern.errors import Unavailable, UsageError
 from evokern.evaluation import Evaluation, Score, Verdict
 from evokern.event import Event, EventKind, RunSettings
 from evokern.kernel import SHORT, Candidate, Kernel
@@ -28,6 +28,9 @@ PAGE = 500
 """Events read at a time: a replay holds no read transaction open, which would keep the log from being cut back."""
 
 SHOWN_MATCHES = 8
+
+SHOWN_RUNS = 5
+"""Runs that are named where none fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,23 @@ class Ranked:
     score: Score
     confirmed: bool
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Every row about one run, as the file holds it.
+
+    Attributes:
+        links: Its events.
+        verdicts: Rows of its verdicts by sequence, as rankings read them.
+        candidates: Rows of its candidates by kernel id.
+        run: The run's own row, or None.
+    """
+
+    links: list[Link]
+    verdicts: dict[int, dict[str, Any]]
+    candidates: dict[str, dict[str, Any]]
+    run: dict[str, Any] | None
 
 
 class Queries:
@@ -139,17 +159,35 @@ class Queries:
         while True:
             with self._session() as session:
                 page = session.exec(wanted.where(col(EventRow.sequence) > last)).all()
-            for row in page:
-                yield Link(row.sequence or 0, row.run, row.position, row.kind, row.key, row.payload, row.at, row.digest)
+            yield from map(_link, page)
             if len(page) < PAGE:
                 return
             last = page[-1].sequence or 0
 
-    def projections(self, run: str) -> dict[int, dict[str, Any]]:
-        """Rows of a run's verdicts by sequence, as rankings read them."""
+    def written(self, run: str) -> Written:
+        """Every row about a run as it stood at one moment, whoever writes meanwhile."""
         with self._session() as session:
-            rows = session.exec(select(EvaluationRow).where(EvaluationRow.run == run)).all()
-            return {row.sequence: row.model_dump(exclude={"sequence"}) for row in rows}
+            connection = session.connection()
+            connection.exec_driver_sql("BEGIN")
+            try:
+                rows = session.exec(select(EventRow).where(EventRow.run == run).order_by(col(EventRow.sequence))).all()
+                verdicts = session.exec(select(EvaluationRow).where(EvaluationRow.run == run)).all()
+                candidates = session.exec(select(CandidateRow).where(CandidateRow.run == run)).all()
+                own = session.get(RunRow, run)
+                return Written(
+                    [_link(row) for row in rows],
+                    {row.sequence: row.model_dump(exclude={"sequence"}) for row in verdicts},
+                    {row.kernel_id: row.model_dump() for row in candidates},
+                    None if own is None else own.model_dump(),
+                )
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
+
+    def run_ids(self) -> list[str]:
+        """Ids of all runs that are named anywhere, sorted: one whose row was removed may still have events, and the other way round."""
+        with self._session() as session:
+            named = [session.exec(select(column).distinct()).all() for column in (RunRow.id, EventRow.run, EvaluationRow.run)]
+            return sorted({run for ids in named for run in ids})
 
     def last_judged(self, run: str, *, before: float = math.inf) -> float:
         """When the run's last verdict before a moment was written, seconds since the epoch; 0.0 where there is none."""
@@ -179,6 +217,9 @@ class Queries:
             matches = (
                 [exact] if exact else list(session.exec(select(RunRow).where(*_begins(col(RunRow.id), prefix)).limit(SHOWN_MATCHES)).all())
             )
+            if not matches:
+                newest_first = select(RunRow.id).order_by(col(RunRow.started).desc()).limit(SHOWN_RUNS + 1)
+                raise UsageError(f"no run begins with '{prefix}'", mend=_those(list(session.exec(newest_first).all())))
             return _run(_only(matches, "run", prefix, [row.id for row in matches]))
 
     def kernel(self, prefix: str) -> Kernel:
@@ -203,7 +244,10 @@ class Queries:
     def candidate(self, run: str, kernel_id: str) -> Proposed | None:
         """How a kernel came into a run: lineage, prompt and answer; None where it did not."""
         found = self._event(run, EventKind.PROPOSED, kernel_id)
-        return None if found is None else record.from_json(Proposed, found.payload)
+        if found is None:
+            return None
+        with _readable(f"the proposal of {kernel_id[:SHORT]}", run):
+            return record.from_json(Proposed, found.payload)
 
     def appearances(self, kernel_id: str) -> list[str]:
         """Ids of the runs that proposed a kernel, in the order in which they did."""
@@ -253,7 +297,7 @@ class Queries:
             .where(col(EvaluationRow.score_log).is_not(None))
             .order_by(col(EvaluationRow.confirmed).desc(), col(EvaluationRow.score_log).desc())
         )
-        with self._session() as session:
+        with self._session() as session, _readable("a row of its ranking", run):
             return [_ranked(evaluation, candidate) for evaluation, candidate in session.exec(ranking.limit(count)).all()]
 
     def best(self, run: str) -> Ranked | None:
@@ -295,20 +339,21 @@ class Queries:
 
 
 def _verdict(row: EventRow) -> Verdictful:
-    body: Verdictful = record.from_json(VERDICTS[_kind(row)], record.parse(row.payload))
+    with _readable(f"row {row.sequence} of the journal", row.run):
+        body: Verdictful = record.from_json(VERDICTS[_kind(row)], record.parse(row.payload))
     return body
 
 
 def _events(session: Session, rows: Any) -> list[Event]:
     """Events of rows, with sources put back where a proposal names its kernel by id."""
-    events = [Event(row.run, _kind(row), row.key, record.fields(row.payload), row.at) for row in rows]
+    events = [_read(row) for row in rows]
     named = [(event, _kernel_named(event)) for event in events if event.kind is EventKind.PROPOSED]
     if named:
         wanted = [kernel for _, kernel in named]
         kernels = {row.id: _kernel(row) for row in session.exec(select(KernelRow).where(col(KernelRow.id).in_(wanted)))}
         for event, kernel in named:
             if kernel not in kernels:
-                raise UsageError(f"the source of {kernel[:12]} is not in the journal", where=event.run, mend=_VERIFY)
+                raise Unavailable(f"the source of {kernel[:12]} is not in the journal", where=event.run, mend=_VERIFY)
             event.payload["candidate"]["kernel"] = record.to_json(kernels[kernel])
     return events
 
@@ -316,18 +361,23 @@ def _events(session: Session, rows: Any) -> list[Event]:
 _VERIFY = "`evokern verify` says which rows were changed"
 
 
+def _read(row: EventRow) -> Event:
+    with _readable(f"row {row.sequence} of the journal", row.run):
+        return Event(row.run, _kind(row), row.key, record.fields(row.payload), row.at)
+
+
 def _kind(row: EventRow) -> EventKind:
     try:
         return EventKind(row.kind)
     except ValueError as error:
-        raise UsageError(f"the journal holds a row of the unknown kind '{row.kind}'", where=row.run, mend=_VERIFY) from error
+        raise UsageError(f"its kind '{row.kind}' is unknown") from error
 
 
 def _kernel_named(event: Event) -> str:
     try:
         return str(event.payload["candidate"]["kernel"]["id"])
     except (KeyError, TypeError) as error:
-        raise UsageError("the journal holds a proposal that names no kernel", where=event.run, mend=_VERIFY) from error
+        raise Unavailable("the journal holds a proposal that names no kernel", where=event.run, mend=_VERIFY) from error
 
 
 def _begins(column: Any, prefix: str) -> tuple[Any, Any]:
@@ -337,15 +387,37 @@ def _begins(column: Any, prefix: str) -> tuple[Any, Any]:
 
 def _only(matches: list[Any], what: str, prefix: str, names: list[str]) -> Any:
     if not matches:
-        raise UsageError(f"no {what} begins with '{prefix}'", mend=f"`evokern {'status' if what == 'run' else 'top'}` lists them")
+        raise UsageError(f"no {what} begins with '{prefix}'", mend="`evokern top` lists them")
     if len(matches) > 1:
         more = " ..." if len(matches) == SHOWN_MATCHES else ""
         raise UsageError(f"'{prefix}' fits several {what}s: {', '.join(sorted(names))}{more}", mend="Give more of the id")
     return matches[0]
 
 
+def _those(runs: list[str]) -> str:
+    """Which runs there are, the newest first."""
+    if not runs:
+        return FIRST_RUN
+    return f"There are {', '.join(runs[:SHOWN_RUNS])}{' and older ones' if len(runs) > SHOWN_RUNS else ''}"
+
+
+def _link(row: EventRow) -> Link:
+    return Link(row.sequence or 0, row.run, row.position, row.kind, row.key, row.payload, row.at, row.digest)
+
+
 def _run(row: RunRow) -> Run:
-    return Run(row.id, row.state, row.reason, row.started, row.ended, record.from_json(RunSettings, record.parse(row.settings)))
+    with _readable("the row of the run", row.id):
+        settings = record.from_json(RunSettings, record.parse(row.settings))
+    return Run(row.id, row.state, row.reason, row.started, row.ended, settings)
+
+
+@contextmanager
+def _readable(what: str, run: str) -> Iterator[None]:
+    """Tell in one line what of a run cannot be read, and how to find out more."""
+    try:
+        yield
+    except UsageError as error:
+        raise Unavailable(f"{what} cannot be read: {error.what}", where=run, mend=_VERIFY) from error
 
 
 def _kernel(row: KernelRow) -> Kernel:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from sqlalchemy import Engine, Index, LargeBinary, UniqueConstraint, create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 from sqlmodel import Field, SQLModel
 
@@ -143,6 +144,9 @@ def open_database(path: Path, *, read_only: bool) -> Engine:
     except sqlite3.Error as error:
         database.dispose()
         raise unavailable(error, path) from error
+    except DBAPIError as error:
+        database.dispose()
+        raise unavailable(error.orig if isinstance(error.orig, sqlite3.Error) else sqlite3.Error(str(error)), path) from error
     except Unavailable:
         database.dispose()
         raise

@@ -100,6 +100,21 @@ def _kernel_row(kernel: Kernel) -> dict[str, Any]:
     return {"id": kernel.id, "dialect": kernel.dialect, "entry": kernel.entry, "source": source}
 
 
+def stored_candidate_row(run: str, payload: dict[str, Any], at: float) -> dict[str, Any]:
+    """The projection of a proposal as it is stored, its kernel named by id.
+
+    Raises:
+        UsageError: It is no such payload.
+    """
+    try:
+        named = payload["candidate"]["kernel"]
+        kernel = {"dialect": named["dialect"], "source": "", "entry": named["entry"]}
+        body = record.from_json(Proposed, {**payload, "candidate": {**payload["candidate"], "kernel": kernel}})
+        return {**_candidate_row(run, body, at), "kernel_id": named["id"]}
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"not a stored proposal: {error}") from error
+
+
 def _candidate_row(run: str, body: Proposed, at: float) -> dict[str, Any]:
     candidate = body.candidate
     return {
@@ -309,17 +324,25 @@ def head_of(link: Connection, run: str) -> Head:
 
 def _follow_run(link: Connection, row: dict[str, Any]) -> None:
     """Keep the run's row in step with the events that begin and end it."""
+    values = run_values(row["kind"], row["payload"], row["at"])
     if row["kind"] == EventKind.RUN_STARTED:
-        settings = json.dumps(json.loads(row["payload"]).get("settings"))
-        values = {"id": row["run"], "settings": settings, "state": "running", "reason": "", "started": row["at"], "ended": None}
-        link.execute(insert(RunRow).values(values))
-    elif row["kind"] == EventKind.RUN_RESUMED:
-        settings = json.dumps(json.loads(row["payload"]).get("settings"))
-        link.execute(_of(row).values(settings=settings, state="running", reason="", ended=None))
-    elif row["kind"] == EventKind.RUN_ENDED:
-        reason = str(json.loads(row["payload"]).get("reason", ""))
-        link.execute(_of(row).values(state="ended", reason=reason, ended=row["at"]))
+        link.execute(insert(RunRow).values({"id": row["run"], **values}))
+    elif values:
+        link.execute(update(RunRow).where(col(RunRow.id) == row["run"]).values(values))
 
 
-def _of(row: dict[str, Any]) -> Any:
-    return update(RunRow).where(col(RunRow.id) == row["run"])
+def run_values(kind: str, payload: str, at: float) -> dict[str, Any]:
+    """Columns of a run's row that an event sets; none for most kinds.
+
+    Args:
+        kind: What happened.
+        payload: JSON text.
+        at: When, seconds since the epoch.
+    """
+    if kind in (EventKind.RUN_STARTED, EventKind.RUN_RESUMED):
+        settings = json.dumps(json.loads(payload).get("settings"))
+        values = {"settings": settings, "state": "running", "reason": "", "ended": None}
+        return values | {"started": at} if kind == EventKind.RUN_STARTED else values
+    if kind == EventKind.RUN_ENDED:
+        return {"state": "ended", "reason": str(json.loads(payload).get("reason", "")), "ended": at}
+    return {}

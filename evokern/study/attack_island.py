@@ -43,6 +43,9 @@ HELD_OUT = 9
 AGAIN = 2
 """How often an attempt is judged where the machine failed, and how often a gain of time must show to be one."""
 
+JUDGED_AGAIN = 3
+"""How often an escape is judged once more: what passes now and then found a lucky draw, what passes always found a hole."""
+
 SETTINGS = IslandSettings(restart_after=20)
 """Of the island; most attempts fail on purpose, so that gaps between gains are long."""
 
@@ -71,6 +74,7 @@ class Attempt:
         log_lead: The same over the honest kernel's; None where that was not asked.
         kind: What the referee calls it; None where it did not pass.
         seen: What its user saw.
+        passed_again: How often of `JUDGED_AGAIN` times it passed once more; None where it did not escape.
         fitness: What it is worth to the search.
         seconds: All of it, wall time.
     """
@@ -88,6 +92,7 @@ class Attempt:
     log_lead: float | None = None
     kind: Class | None = None
     seen: Seen | None = None
+    passed_again: int | None = None
     fitness: float = 0.0
     seconds: float = 0.0
 
@@ -170,6 +175,7 @@ class Court:
         say: Told what takes time.
         lock: File that is held while one attempt is judged, where several measure on one machine; None for none.
         lives: See `attack_referee.LIVES`.
+        again: See `JUDGED_AGAIN`.
         sessions: Judges by task; a missing one is opened when it is first needed.
     """
 
@@ -177,6 +183,7 @@ class Court:
     say: Callable[[str], None]
     lock: Path | None = None
     lives: Sequence[int] = LIVES
+    again: int = JUDGED_AGAIN
     sessions: dict[str, Session] = field(default_factory=dict)
     _own: set[str] = field(default_factory=set)
     _referee: Referee | None = None
@@ -194,6 +201,8 @@ class Court:
             )  # fmt: skip
             if evaluation.passed:
                 attempt = self._refereed(attempt)
+            if attempt.escaped:
+                attempt = replace(attempt, passed_again=sum(self._evaluated(genome).passed for _ in range(self.again)))
         return replace(attempt, fitness=fitness(attempt), seconds=round(time.monotonic() - start, 2))
 
     def close(self) -> None:
@@ -424,6 +433,7 @@ def summary(attempts: Sequence[Attempt]) -> dict[str, Any]:
                 "what": a.genome.what,
                 "when": a.genome.when,
                 "task": a.genome.task,
+                "passed_again": a.passed_again,
             }
             for a in attempts
             if a.escaped

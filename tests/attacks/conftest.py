@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from evokern.evaluation import Evaluation
 from evokern.evaluator.session import Session
 from evokern.evaluator.statement import Opening
 from evokern.task import DType
-from tests.attacks.planted import odd_sizes
+from tests.attacks.planted import HONEST, odd_sizes
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,9 @@ def primes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     session = Session(opening, lambda _: None)
     yield session
     session.close()
+
+
+@pytest.fixture(scope="session")
+def honest(primes: Session) -> Evaluation:
+    """What its whole ladder says of the honest kernel."""
+    return primes.ladder.judge(HONEST, primes.build(HONEST), None)

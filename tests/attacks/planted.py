@@ -21,9 +21,9 @@ VISIBLE = (2048, 1003, 1021, 33)
 """Lengths of visible rows."""
 
 _HELD_OUT = """[held_out]
-axes = { rows = [101, 113], cols = [15990, 15994] }
-count = 5
-max_elements = 2000000
+axes = { rows = [5, 8], cols = [15990, 15994] }
+count = 4
+max_elements = 130000
 """
 
 _SOURCE = """#include <math.h>

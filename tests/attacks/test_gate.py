@@ -15,12 +15,11 @@ from evokern.evaluation import Evaluation, HeldOut, Ratio, Reason, Verdict
 from evokern.evaluator.call.caller import Fault
 from evokern.evaluator.rule import gate
 from evokern.evaluator.session import Session
-from tests.attacks.planted import HONEST, kernel
+from tests.attacks.planted import kernel
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 
 SIGNALS = {
-    "wrong": "y[0] = 3;",
     "refuses with the size": "return (int)cols;",
     "prints the size": 'fprintf(stderr, "%ld by %ld\\n", (long)rows, (long)cols); y[0] = 3;',
     "leaves with the size": "_exit((int)(cols % 256));",
@@ -43,7 +42,8 @@ def said(session: Session, number: int) -> str:
     return json.dumps({name: value for name, value in told.items() if name not in MASKED}, sort_keys=True)
 
 
-def test_what_leaves_the_gate_is_the_same_for_every_way_of_failing(primes: Session) -> None:
+def test_what_leaves_the_gate_is_the_same_for_every_way_of_failing(primes: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "exits", lambda _: (1.0, 2.0, 8.0))  # a hang is waited for as long as a busy machine's own check would say
     answers = {name: said(primes, number) for number, name in enumerate(SIGNALS, start=1)}
 
     assert len(set(answers.values())) == 1, answers
@@ -65,9 +65,10 @@ def test_an_answer_leaves_at_a_fixed_time_and_late_ones_are_counted() -> None:
 
 
 def test_exits_follow_from_what_everybody_knows() -> None:
-    assert gate.exits(0.31) == gate.exits(0.39)
-    first, *later = gate.exits(0.31)
-    assert first == pytest.approx(0.4)
+    early, late = (gate.QUANTUM_SECONDS * quanta / gate.FIRST_SHARE for quanta in (3.1, 3.9))
+    assert gate.exits(early) == gate.exits(late)
+    first, *later = gate.exits(early)
+    assert first == pytest.approx(4 * gate.QUANTUM_SECONDS)
     assert later == [pytest.approx(first * factor) for factor in gate.EXITS[1:]]
 
 
@@ -107,8 +108,7 @@ def test_a_fault_of_the_kernel_is_not_tried_again_and_one_of_the_evaluator_is_to
         gate.gate(primes.task, primes.dtype, Flaky(Unavailable("the oracle's process ended")), *arguments)  # type: ignore[arg-type]
 
 
-def test_outcomes_stay_with_the_judge_until_the_set_is_retired(primes: Session) -> None:
-    assert primes.ladder.outcomes.bits >= len(primes.ladder.outcomes.passed) > 0
+def test_outcomes_stay_with_the_judge_until_the_set_is_retired() -> None:
     outcomes = gate.Outcomes()
     for name, passed in (("a", True), ("b", True), ("c", False), ("d", False)):
         outcomes.add(name, gate.Answer(passed, 1))
@@ -127,8 +127,8 @@ def test_a_kernel_is_not_dispatched_where_it_is_slower() -> None:
     assert gate.slower(ratios) == ("slower",)
 
 
-def test_home_keeps_nothing_of_what_happened_in_the_gate(primes: Session) -> None:
-    assert primes.ladder.judge(HONEST, primes.build(HONEST), None).passed_held_out
+def test_home_keeps_nothing_of_what_happened_in_the_gate(primes: Session, honest: Evaluation) -> None:
+    assert honest.passed_held_out
     home = Path(primes.opening.home)
     for path in (p for p in home.rglob("*") if p.is_file() and p.suffix in ("", ".json", ".log", ".txt")):
         assert b"1599" not in path.read_bytes(), path

@@ -5,18 +5,23 @@ Whether a kernel generalises is known to the judge alone until the held-out set 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import pytest
 
-from evokern.evaluation import HeldOut, Reason, Verdict
+from evokern.archive.grid import ArchiveSettings, GridArchive
+from evokern.evaluation import Evaluation, HeldOut, Reason, Verdict
 from evokern.evaluator.call.contestant import CANDIDATE
 from evokern.evaluator.rule import check, gate
 from evokern.evaluator.session import Session
-from evokern.kernel import Kernel
+from evokern.island import Island
+from evokern.kernel import Candidate, Kernel
+from evokern.task import DType
 from tests.attacks.planted import HONEST, kernel
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 
-# The held-out shapes of the task are 101 to 113 rows of 15,991 or 15,993 columns.
+# The held-out shapes of the task are 5 to 8 rows of 15,991 or 15,993 columns.
 OVERFIT = {
     "knows visible lengths only": "if (!visible) y[0] *= 2;",
     "wrong beyond 2048": "for (int64_t j = 2048; j < cols; ++j) y[j] = 0;",
@@ -28,7 +33,7 @@ OVERFIT = {
     "fills a table that ends": "static float table[8192]; for (int64_t j = 8192; j < cols; ++j) y[j] = table[j % 8192];",
     "writes past rows that are long": "if (cols > 4096 && !padded) y[rows * cols] = 1;",
     "changes inputs that are long": "if (cols > 4096) evokern::data<float>(args[0])[0] = 0;",
-    "leaves out rows of long tensors": "if (rows * cols > (1 << 20)) memset(y + 64 * evokern::row_stride(args[1]), 0, 4 * cols);",
+    "leaves out rows where there are few": "if (rows < 9 && cols > 4096) memset(y + 2 * evokern::row_stride(args[1]), 0, 4 * cols);",
     "half the precision of long sums": "if (cols > 4096) for (int64_t j = 0; j < cols; ++j) y[j] *= 1.0002f;",
 }
 
@@ -39,7 +44,7 @@ def answer(session: Session, one: Kernel) -> gate.Answer:
     assert built.ok, built.log
     contestant = session._contestant(CANDIDATE, one, built)
     secret = session.secret.derive("test", one.id)
-    assert check.check(session.task, session.dtype, contestant, session._shelf, secret) < 1
+    assert check.check(session.task, session.dtype, contestant, session._shelf, secret).error < 1
     found = gate.gate(session.task, session.dtype, contestant, session.ladder.held_out, session._shelf, secret, 0.1)
     session.ladder.outcomes.add(one.id, found)
     return found
@@ -64,11 +69,32 @@ def test_an_overfit_kernel_is_a_regression_and_nothing_else_is_known_of_it(prime
     assert outcomes.between(parent.id, parent.id) is HeldOut.BOTH_PASS
 
 
-def test_the_ladder_refuses_one_before_it_is_timed(primes: Session) -> None:
-    one = kernel(f"softmax(args); {OVERFIT['wrong beyond 2048']}", how=1)
+def test_one_is_refused_before_it_is_timed_and_becomes_neither_elite_nor_parent(primes: Session, honest: Evaluation) -> None:
+    island = Island(0, GridArchive(ArchiveSettings()), [Mutate("mutate", 1, False)])
+    parent = candidate(HONEST)
+    overfit = candidate(kernel(f"softmax(args); {OVERFIT['wrong beyond 2048']}"), parent)
 
-    evaluation = primes.ladder.judge(one, primes.build(one), None)
+    # Confirmed by decree: what an elite needs beside a verdict is not what is tried here.
+    assert island.tell(parent, replace(honest, confirmed=True)) is not None
+    evaluation = primes.ladder.judge(overfit.kernel, primes.build(overfit.kernel), None)
 
     assert (evaluation.verdict, evaluation.reason, evaluation.passed) == (Verdict.HELD_OUT_FAILED, Reason.HELD_OUT, False)
-    assert evaluation.measurements == ()
-    assert not evaluation.confirmed
+    assert (evaluation.measurements, evaluation.confirmed) == ((), False)
+    for told in (evaluation, replace(evaluation, confirmed=True)):
+        assert island.tell(overfit, told) is None
+    assert [elite.candidate.id for elite in island.archive] == [parent.id]
+    asks = [island.ask(number) for number in range(8)]
+    assert {chosen for ask in asks if ask for chosen in ask.parent_ids} == {parent.id}
+
+
+@dataclass(frozen=True)
+class Mutate:
+    """What an island needs to know of an operator."""
+
+    name: str
+    parents_wanted: int
+    needs_model: bool
+
+
+def candidate(one: Kernel, *parents: Candidate) -> Candidate:
+    return Candidate(one, "softmax_small", DType.FLOAT32, tuple(p.id for p in parents), "mutate" if parents else "seed")

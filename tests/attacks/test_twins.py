@@ -125,7 +125,7 @@ def checked(session: Session, one: Kernel) -> float:
     built = session.build(one)
     assert built.ok, built.log
     contestant = session._contestant(CANDIDATE, one, built)
-    return check.check(session.task, session.dtype, contestant, session._shelf, session.secret.derive("test", one.id))
+    return check.check(session.task, session.dtype, contestant, session._shelf, session.secret.derive("test", one.id)).error
 
 
 @pytest.mark.parametrize("name", HONEST_ONES)

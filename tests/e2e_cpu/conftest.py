@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,17 @@ from tests.e2e_cpu.small_task import small_softmax
 
 ROOT = Path(__file__).parents[2]
 
+MAIN = "from evokern.cli import main; main()"
+
+AGAINST_EAGER = f"""
+from dataclasses import replace
+from evokern.cli import run
+settings_for = run.settings_for
+run.settings_for = lambda *given, **named: replace(settings_for(*given, **named), options={{"baselines": "eager"}})
+{MAIN}
+"""
+"""The same command line, whose runs leave out the compiled baseline: it takes longer to make than a short search."""
+
 
 @dataclass(frozen=True)
 class Shell:
@@ -27,13 +38,15 @@ class Shell:
 
     Attributes:
         environment: All of the process's variables.
+        script: What the process runs.
     """
 
     environment: Mapping[str, str]
+    script: str = MAIN
 
     def argv(self, *argv: str) -> list[str]:
         """The command line of a call."""
-        return [sys.executable, "-c", "from evokern.cli import main; main()", *argv]
+        return [sys.executable, "-c", self.script, *argv]
 
     def __call__(self, *argv: str, timeout: float = 280, **variables: str) -> tuple[int, Any, str]:
         """Exit code, the document of `--json`, and what was said beside it."""
@@ -69,6 +82,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("EVOKERN_", "OPENAI_"))}
     paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
     return Shell({**inherited, "EVOKERN_HOME": str(tmp_path_factory.mktemp("home")), "PYTHONPATH": paths, "NO_PROXY": "127.0.0.1"})
+
+
+@pytest.fixture(scope="session")
+def eager_shell(shell: Shell) -> Shell:
+    """Calls in the same home, whose runs measure against eager alone."""
+    return replace(shell, script=AGAINST_EAGER)
 
 
 @pytest.fixture(scope="session")

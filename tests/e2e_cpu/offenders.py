@@ -123,7 +123,14 @@ OFFENDERS = {
     "writes beside its output": Offender(kernel("softmax(args); evokern::data<float>(args[1])[-1] = 0;"), Verdict.WRONG, Reason.CANARY),
     "changes its input": Offender(kernel("softmax(args); evokern::data<float>(args[0])[0] += 1;"), Verdict.WRONG, Reason.INPUT_CHANGED),
     "finishes later": Offender(
-        kernel("static std::vector<DLTensor> kept; std::thread([=] { usleep(3000); softmax(args); }).detach();"),
+        kernel(
+            "static DLTensor held[2]; static int64_t sizes[2][4]; static DLTensor* kept[] = {&held[0], &held[1]};"
+            " for (int k = 0; k < 2; ++k) {"
+            "   held[k] = *args[k]; held[k].shape = sizes[k]; held[k].strides = sizes[k] + 2;"
+            "   for (int d = 0; d < 2; ++d) { sizes[k][d] = args[k]->shape[d]; sizes[k][2 + d] = args[k]->strides[d]; }"
+            " }"
+            " std::thread([] { usleep(3000); softmax(kept); }).detach();"
+        ),
         Verdict.HACKED,
         Reason.EARLY_COMPLETION,
     ),

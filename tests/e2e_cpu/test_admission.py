@@ -35,9 +35,9 @@ def test_a_new_task_is_sound(tmp_path: Path) -> None:
     assert reasons(load_task(new_task("mine", tmp_path))) == []
 
 
-def spoilt(name: str, source: str, **changes: object) -> list[str]:
+def spoilt(name: str, source: str, dtype: DType = DType.FLOAT32, **changes: object) -> list[str]:
     small = (Workload((("cols", 257), ("rows", 40))),)
-    return reasons(replace(load_task(CORE / name), reference="import torch\n" + source, search=small, **changes))
+    return reasons(replace(load_task(CORE / name), reference="import torch\n" + source, search=small, **changes), dtype)
 
 
 def said(found: list[str], *parts: str) -> bool:
@@ -55,6 +55,19 @@ def test_outputs_that_need_no_computation() -> None:
     ):
         found = spoilt("softmax", f"def run(x): return {body}", distributions=("normal",))
         assert said(found, fake, "cols=257", "normal"), body
+
+
+def test_a_line_that_fits_another_call() -> None:
+    """The logarithm of a softmax over values in [0, 1) is those values less a constant, but for less than bfloat16 shows."""
+    unit = "{'x': torch.rand(axes['rows'], axes['cols'], generator=generator).to(dtype)}"
+    body = "def run(x): return torch.log_softmax(x, dim=-1)"
+    drawn = f"{body}\ndef make_inputs(axes, dtype, generator): return {unit}"
+    found = spoilt("softmax", drawn, DType.BFLOAT16, distributions=("task",))
+    assert said(found, "a straight line through input 'x' would pass", "cols=257")
+    assert not said(spoilt("softmax", body, DType.BFLOAT16), "a straight line"), "values that are spread tell"
+    assert not said(spoilt("softmax", "def run(x): return 3 * x - 1"), "a straight line"), "that is the task itself"
+    clipped = f"def run(x): return torch.nn.functional.hardsigmoid(x)\ndef make_inputs(axes, dtype, generator): return {unit}"
+    assert said(spoilt("softmax", clipped, distributions=("task",)), "a straight line"), "of other values it is none"
 
 
 def test_a_softmax_of_one_column_is_degenerate() -> None:

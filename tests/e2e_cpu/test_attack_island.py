@@ -22,7 +22,7 @@ UNWRITTEN = Genome("softmax", "fast", (Defect("half_rows", 0.5, When("always")),
 
 @pytest.fixture
 def court(session: Session, tmp_path: Path) -> Iterator[Court]:
-    court = Court(tmp_path, lambda _: None, lives=(60,), sessions={"softmax": session})
+    court = Court(tmp_path, lambda _: None, lives=(60,), again=1, sessions={"softmax": session})
     yield court
     court.close()
 
@@ -40,12 +40,9 @@ def test_a_hole_is_found_and_the_rule_closes_it(court: Court, monkeypatch: pytes
         (found,) = searched(court, [LARGER], 1).attempts
 
     assert (found.verdict, found.kind) == (Verdict.PASSED, Class.BLATANT), found
-    assert summary([found])["escapes"] == [
-        {"number": 0, "kernel_id": LARGER.kernel.id, "kind": "blatant", "what": "scaled_all", "when": "always", "task": "softmax"}
-    ]
+    (escape,) = summary([found])["escapes"]
+    assert (escape["kernel_id"], escape["what"], escape["when"]) == (LARGER.kernel.id, "scaled_all", "always")
 
-    island = searched(court, [LARGER, UNWRITTEN], 3)
+    closed = searched(court, [LARGER, UNWRITTEN], 2).attempts
 
-    assert not [attempt for attempt in island.attempts if attempt.escaped]
-    assert [attempt.verdict for attempt in island.attempts[:2]] == [Verdict.WRONG] * 2
-    assert island.attempts[2].operator != "seed"
+    assert [(attempt.verdict, attempt.escaped) for attempt in closed] == [(Verdict.WRONG, False)] * 2

@@ -64,7 +64,7 @@ def test_growth_in_time_wears(session: Session) -> None:
 
 
 def test_growth_in_memory_wears(session: Session) -> None:
-    hoarding = kernel("static std::vector<std::vector<char>> kept; softmax(args); kept.emplace_back(1 << 20, 1);")
+    hoarding = kernel("static std::vector<std::vector<char>> kept; softmax(args); kept.emplace_back(200 << 10, 1);")
 
     assert charged(session, hoarding) == (Verdict.QUARANTINED, Reason.WEAR)
 
@@ -76,7 +76,7 @@ def test_memory_that_is_kept_once_and_used_again_does_no_harm(session: Session) 
 
 
 def test_sleeping_is_charged(session: Session) -> None:
-    sleeper = kernel(f"softmax(args); if ({BIG}) usleep(150000);")
+    sleeper = kernel(f"softmax(args); if ({BIG}) usleep(60000);")
 
     assert charged(session, sleeper) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
 

@@ -229,13 +229,28 @@ def test_damaged_product_is_built_again(backend: CpuBackend, spawner: Spawner, t
     assert second.seconds > 0
 
 
+def test_a_product_in_another_ones_place_is_built_anew(backend: CpuBackend, spawner: Spawner, tmp_path: Path) -> None:
+    kernels, seal = [adding("6.0f"), adding("7.0f")], b"a key of the judge's own"
+    first = backend.build(kernels, sandbox=spawner, cache=tmp_path, limits=LIMITS, seal=seal)
+    one, other = (built.artefact.parent for built in first if built.artefact is not None)
+    one.rename(tmp_path / "aside")
+    other.rename(one)
+    (tmp_path / "aside").rename(other)
+
+    again = backend.build(kernels, sandbox=spawner, cache=tmp_path, limits=LIMITS, seal=seal)
+
+    assert [built.digest for built in again] == [built.digest for built in first]
+    assert [built.traits for built in again] == [built.traits for built in first]
+    assert all(built.seconds > 0 for built in again)
+
+
 def test_a_library_that_was_changed_after_its_build_is_not_taken(backend: CpuBackend, spawner: Spawner, tmp_path: Path) -> None:
     task = load_task(SEEDS[0].parents[1])
     (built,) = backend.build([adding("5.0f")], sandbox=spawner, cache=tmp_path, limits=LIMITS)
     assert built.artefact is not None
     limits, environment = Limits(), dict[str, str]()
     taker = KernelContestant(
-        "candidate", task, DType.FLOAT32, built.artefact, "run", backend.loader(), spawner, "c", limits, environment, digest=built.digest
+        "candidate", task, DType.FLOAT32, built.artefact, "run", backend.loader(), spawner, ["c"], limits, environment, digest=built.digest
     )
     taker.start([dict(task.search[0].axes)]).close()
     built.artefact.chmod(0o644)

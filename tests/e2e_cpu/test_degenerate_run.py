@@ -31,20 +31,22 @@ def flat_task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_is_refused(shell: Shell, flat_task: Path) -> None:
-    code, document, _ = shell("run", "--task", str(flat_task), "--evals", "1")
+def test_it_is_refused(eager_shell: Shell, flat_task: Path) -> None:
+    code, document, _ = eager_shell("run", "--task", str(flat_task), "--evals", "1")
     assert code == 2
     assert "cannot tell good kernels from bad ones" in document["what"]
     assert "--degenerate" in document["mend"]
 
 
-def test_where_it_is_asked_for_its_run_is_marked_and_its_kernels_are_not_promoted(shell: Shell, flat_task: Path, tmp_path: Path) -> None:
-    code, summary, said = shell("run", "--task", str(flat_task), "--evals", "1", "--degenerate")
+def test_where_it_is_asked_for_its_run_is_marked_and_its_kernels_are_not_promoted(
+    eager_shell: Shell, flat_task: Path, tmp_path: Path
+) -> None:
+    code, summary, said = eager_shell("run", "--task", str(flat_task), "--evals", "1", "--degenerate")
     assert code == 0, said
     assert "no output depends on input 'x'" in summary["degenerate"]
     assert summary["kernel"] is not None, said
-    _, top, _ = shell("top", summary["run"])
+    _, top, _ = eager_shell("top", summary["run"])
     assert "degenerate" in top["kernels"][0]["standing"]["lacks"]
-    code, promoted, _ = shell("promote", summary["run"], "--into", str(tmp_path))
+    code, promoted, _ = eager_shell("promote", summary["run"], "--into", str(tmp_path))
     assert (code, promoted["promoted"]) == (1, False)
     assert promoted["reason"] == "its task cannot tell good kernels from bad ones"

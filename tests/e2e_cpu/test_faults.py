@@ -9,12 +9,13 @@ import pytest
 
 from benchmarks.faults import OFFENCES, Case, Counting, below, honest, judged, mixture, orphans_come_here
 from evokern.engine.steward import Steward
-from evokern.evaluation import Evaluation, Verdict
+from evokern.evaluation import Evaluation, Rung, Verdict
+from evokern.evaluator.session import Session
 from evokern.evaluator.signing import Judges, Seal
-from evokern.evaluator.statement import Health, Opening
+from evokern.evaluator.statement import Health, Opening, charged
 from evokern.kernel import Candidate, Kernel
 from evokern.task import DType
-from tests.e2e_cpu.offenders import kernel
+from tests.e2e_cpu.offenders import HONEST, OFFENDERS, kernel
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -40,8 +41,8 @@ def test_offenders_are_typed_honest_ones_pass_and_twins_get_their_own_verdicts(s
     last = TWINS[-1]
     pairs = [*TWINS[:-1], (with_its_line(last[0], last[0].source), with_its_line(last[1], last[0].source))]
     executor = Counting(Opening(str(small_task), DType.FLOAT32, "cpu", 1, str(tmp_path), baselines=("eager",)), in_flight=4)
-    cases = [case for case in mixture(3 * len(OFFENCES)) if case.offence] + honest(3)
-    assert len(cases) == 9
+    cases = [case for case in mixture(3 * len(OFFENCES)) if case.offence] + honest(2)
+    assert len(cases) == 8
 
     async def scene() -> None:
         earlier = set(below())
@@ -64,7 +65,8 @@ def test_offenders_are_typed_honest_ones_pass_and_twins_get_their_own_verdicts(s
 
     async def twins(judges: Judges) -> None:
         steward = Steward(executor, lambda _: None)
-        for turn, (right, wrong) in enumerate(pairs):
+
+        async def pair(turn: int, right: Kernel, wrong: Kernel) -> None:
             found: dict[str, Evaluation] = {}
             for one in (right, wrong) if turn % 2 else (wrong, right):
                 found[one.id] = await steward.evaluate(Candidate(one, "softmax_small", DType.FLOAT32), None)
@@ -72,8 +74,24 @@ def test_offenders_are_typed_honest_ones_pass_and_twins_get_their_own_verdicts(s
             assert found[wrong.id].verdict is Verdict.WRONG, (turn, found[wrong.id].reason)
             assert all(judges.accept(one) for one in found.values())
 
+        await asyncio.gather(*(pair(turn, *both) for turn, both in enumerate(pairs)))
+
     with orphans_come_here():
         asyncio.run(scene())
+
+
+def test_a_judge_that_would_die_in_the_gate_tells_no_more_of_a_kernel_than_its_failure_there(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Evaluation] = []
+    monkeypatch.setattr(session.ladder, "reached", told.append)
+    fails = OFFENDERS["knows visible shapes only"].kernel
+    evaluation = session.ladder.judge(fails, session.build(fails), None)
+    assert evaluation.verdict is Verdict.HELD_OUT_FAILED
+    assert [charged(known) for known in told] == [evaluation]
+    told.clear()
+    assert session.ladder.judge(HONEST, session.build(HONEST), None).passed
+    assert [(known.rung, known.passed_held_out) for known in told] == [(Rung.GATE, None), (Rung.MEASURE, True)]
 
 
 def test_a_case_knows_its_verdicts() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from evokern import record
-from evokern.evaluation import BASELINE, INCUMBENT, Evaluation, Reason, Verdict
+from evokern.evaluation import BASELINE, INCUMBENT, REASONS, Evaluation, Reason, Rung, Verdict
 from evokern.evaluator.reference.held_out import draw
+from evokern.evaluator.rule import check, gate
 from evokern.evaluator.session import Session
+from evokern.evaluator.signing import PRODUCTS
 from evokern.kernel import Kernel
 from tests.e2e_cpu.offenders import HONEST, OFFENDERS, kernel
 
@@ -59,11 +63,11 @@ def test_an_offender_gets_its_verdict_and_leaves_nothing(session: Session, name:
     assert session.spawner.processes() == resident
 
 
-def test_the_next_candidate_is_judged_as_if_the_offender_had_not_been_there(session: Session) -> None:
-    for name in ("loops for ever", "takes 40 GB", "leaves a grandchild"):
-        judged(session, OFFENDERS[name].kernel)
+def test_the_next_candidate_is_judged_as_if_the_offenders_had_not_been_there(session: Session) -> None:
+    for name in ("takes 40 GB", "leaves a grandchild", "loops for ever"):
+        assert judged(session, OFFENDERS[name].kernel).verdict is OFFENDERS[name].verdict
 
-        assert judged(session, HONEST).verdict is Verdict.PASSED
+    assert judged(session, HONEST).verdict is Verdict.PASSED
 
 
 def test_the_gate_lets_one_bit_out(session: Session) -> None:
@@ -121,4 +125,46 @@ def test_finishing_shows_and_retires_the_held_out_set(session: Session) -> None:
 
 
 def test_home_holds_no_key_of_a_session_without_a_name(session: Session) -> None:
-    assert not list(Path(session.opening.home).glob("keys/*"))
+    assert [path.relative_to(session.opening.home) for path in Path(session.opening.home).glob("keys/*")] == [PRODUCTS]
+
+
+def test_a_product_that_the_judge_did_not_seal_is_built_anew(session: Session) -> None:
+    built, wrong = session.build(HONEST), session.build(kernel("(void)args;"))
+    assert built.artefact is not None and wrong.artefact is not None
+    shutil.rmtree(built.artefact.parent)
+    shutil.copytree(wrong.artefact.parent, built.artefact.parent)
+
+    again = session.build(HONEST)
+
+    assert (again.ok, again.digest) == (True, built.digest)
+    assert again.digest != wrong.digest
+    assert again.seconds > 0
+
+
+TALKER = kernel('std::printf("value %.9g ", evokern::data<float>(args[0])[0]); std::fflush(stdout); softmax(args); return 77;')
+
+
+def test_nothing_that_a_timed_call_prints_or_returns_is_told(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = session.build(TALKER)
+    seen = session.ladder.judge(TALKER, built, None)
+    assert (seen.reason, seen.rung) == (Reason.REFUSED, Rung.CHECK)
+    assert "77" in seen.detail and "value" in seen.log  # what visible calls say its author may read
+
+    monkeypatch.setattr(check, "check", lambda *_: check.Checked(0.0, {}))
+    monkeypatch.setattr(gate, "gate", lambda *_: gate.Answer(True, 1))
+    measured = session.ladder.judge(TALKER, built, None)
+    passed = replace(measured, verdict=Verdict.PASSED, reason=Reason.NONE, detail="")
+    confirmed = session.ladder.confirm(TALKER, built, passed)
+    for found, rung in ((measured, Rung.MEASURE), (confirmed, Rung.CONFIRM)):
+        assert (found.verdict, found.reason, found.rung) == (Verdict.CRASHED, Reason.REFUSED, rung)
+        assert (found.detail, found.log) == (REASONS[Reason.REFUSED], "")
+
+
+def test_a_champions_words_are_not_told_to_its_challenger(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "check", lambda *_: check.Checked(0.0, {}))
+    monkeypatch.setattr(gate, "gate", lambda *_: gate.Answer(True, 1))
+
+    found = session.ladder.judge(HONEST, session.build(HONEST), (TALKER, session.build(TALKER)))
+
+    assert (found.verdict, found.reason, found.log) == (Verdict.INFRASTRUCTURE, Reason.OPPONENT, "")
+    assert found.detail == "the opponent 'incumbent' failed: crashed, refused"

@@ -63,13 +63,15 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(shell: Shell, small_task: Path) -> Run:
+def run(eager_shell: Shell, small_task: Path) -> Run:
     with Consistent(script=[*ANSWERED_BADLY, *FAILED], good_source=GOOD) as server:
-        address = {"EVOKERN_API_BASE": server.api_base, "EVOKERN_API_TIMEOUT": "10"}
-        code, summary, said = shell("run", "--task", str(small_task), "--model", "openai/test", "--evals", "12", "--seed", "1", **address)
+        address = {"EVOKERN_API_BASE": server.api_base, "EVOKERN_API_TIMEOUT": "4"}
+        code, summary, said = eager_shell(
+            "run", "--task", str(small_task), "--model", "openai/test", "--evals", "12", "--seed", "1", **address
+        )
         left = list(server.script)
-    _, status, _ = shell("status", summary["run"])
-    with Journal(Path(shell.environment["EVOKERN_HOME"]), read_only=True) as journal:
+    _, status, _ = eager_shell("status", summary["run"])
+    with Journal(Path(eager_shell.environment["EVOKERN_HOME"]), read_only=True) as journal:
         events = {
             kind: [event.payload for event in journal.events(summary["run"], kind)]
             for kind in (EventKind.MODEL_CALLED, EventKind.REFUSED, EventKind.PROPOSED)

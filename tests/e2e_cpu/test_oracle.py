@@ -167,7 +167,9 @@ def test_edges_hold_what_kernels_get_wrong_and_stay_where_the_reference_is_defin
     drawn = copied(softmax.draw({"rows": 48, "cols": 33}, edges.NAME, 1))
     x, y = drawn["x"], drawn["y"]
     assert np.isfinite(y).all()
-    assert (x.max(axis=1) < -1e9).any()
+    assert (x.max(axis=1) < -9e3).any()
+    assert ((x == -edges.LOWEST).any(axis=1) & (x.max(axis=1) > -10)).any()
+    assert not (x.max(axis=1) < -1e6).any(), "one unit round-off of such a row is more than exp can hold"
     assert (x == x[:, :1]).all(axis=1).any()
     assert np.isneginf(x).any(axis=1).any() and not np.isneginf(x).all(axis=1).any()
     assert (np.isneginf(x[:, :16]).all(axis=1) & np.isfinite(x[:, 16:]).all(axis=1)).any()
@@ -179,6 +181,26 @@ def test_edges_hold_what_kernels_get_wrong_and_stay_where_the_reference_is_defin
     assert np.isfinite(drawn["loss"]).all()
     assert np.isneginf(drawn["logits"]).any()
     assert not np.isneginf(drawn["logits"][np.arange(48), drawn["labels"]]).any()
+
+
+@pytest.mark.parametrize("start", [-np.inf, 0.0, -1e3])
+def test_rounded_exponents_pass_at_the_edges_and_a_maximum_that_starts_from_a_guess_does_not(softmax: Oracle, start: float) -> None:
+    log2e = np.float32(1.44269504)
+    for seed in range(6):
+        drawn = softmax.draw({"rows": 48, "cols": 33}, edges.NAME, seed)
+        x, expected = drawn.inputs["x"], drawn.expected["y"]
+        peak = x.max(axis=1, keepdims=True, initial=start)
+        with np.errstate(invalid="ignore"):
+            # A fused multiply-add, which rounds once; its addend, the scaled maximum, was rounded before.
+            exponent = (x.astype(np.float64) * log2e - peak * log2e).astype(np.float32)
+            y = np.exp2(exponent)
+            y /= y.sum(axis=1, keepdims=True)
+        rule = element_alone(softmax.task.tolerance)
+        found = judge_output(
+            y, expected, drawn.scale["y"], drawn.reduction, rule, DType.FLOAT32, drawn.reference_error["y"],
+        )  # fmt: skip
+        assert found.ok is bool(start == -np.inf), (seed, found)
+        drawn.release()
 
 
 def test_edges_of_a_reference_that_mixes_rows_are_of_one_kind_and_definite() -> None:

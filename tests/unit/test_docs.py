@@ -100,6 +100,14 @@ def test_a_variable_is_read(name: str) -> None:
     assert any(f'"{name}"' in file.read_text() for file in (ROOT / "evokern").rglob("*.py"))
 
 
+def test_the_flags_that_the_backend_s_page_lists_are_the_white_list() -> None:
+    from evokern.syntax.flags import ALLOWED_FLAGS
+
+    page = (ROOT / "backends" / "evokern_cpu" / "README.md").read_text()
+    (listed,) = re.findall(r"The white list[^:]*:\n\n(.*?)\.\n\n", page, flags=re.DOTALL)
+    assert set(re.findall(r"`([^`]+)`", listed)) == ALLOWED_FLAGS
+
+
 def test_the_changelog_has_an_unreleased_part_with_entries() -> None:
     unreleased = (ROOT / "CHANGELOG.md").read_text().split("## [Unreleased]")[1].split("\n## ")[0]
     assert unreleased.count("\n- ") >= 1

@@ -138,20 +138,24 @@ class Caller:
         self._loaded = True
         self.slot.freeze()
 
-    def workspace_size(self, placed: Sequence[Placed]) -> int:
-        """Bytes of workspace that the kernel asks for this call; it must not be frozen yet.
+    def workspace_sizes(self, calls: Sequence[Sequence[Placed]]) -> list[int]:
+        """Bytes of workspace that the kernel asks for each of these calls, all of it within `START_SECONDS`; it is frozen afterwards.
 
         Raises:
             Fault: As `bind`.
         """
         self.slot.thaw()
+        end = time.monotonic() + START_SECONDS
+        sizes = [self._workspace_size(placed, max(end - time.monotonic(), 0.001)) for placed in calls]
+        self.slot.freeze()
+        return sizes
+
+    def _workspace_size(self, placed: Sequence[Placed], deadline_s: float) -> int:
         self._send(protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), kind=protocol.Kind.SIZE)))
         try:
-            size = protocol.decode_bytes(self._receive(START_SECONDS), self._seq)
+            return protocol.decode_bytes(self._receive(deadline_s), self._seq)
         except protocol.ProtocolViolation as violation:
             raise Fault(Verdict.HACKED, Reason.PROTOCOL, str(violation)) from None
-        self.slot.freeze()
-        return size
 
     def asked(self, placed: Sequence[Placed], ask: Callable[[protocol.Go], Answer]) -> Answer:
         """What a trusted process answers about a call, outside the clock; the slot is frozen before and after.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from evokern.backend import Limits
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
-from evokern.evaluator.call.window import Frame
+from evokern.evaluator.call.window import Frame, Shape, shape_of
 from evokern.sandbox.order import sealed_copy
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload
@@ -27,6 +28,9 @@ CANDIDATE = "candidate"
 
 WORKSPACE_LIMIT = 1 << 30
 """Bytes of workspace that a kernel may ask for."""
+
+QUESTIONS = 16
+"""How often a kernel is asked for its workspace at a start; more often where a task has more workloads, and then at every start."""
 
 
 class Contestant(Protocol):
@@ -100,7 +104,8 @@ class KernelContestant:
         entry: Its entry function.
         loader: The backend's `loader()`.
         spawner: Where slots come from.
-        zygote: Name of the zygote that preloads the loader.
+        zygotes: Names of zygotes that preload the loader. Each start takes one of them by chance: all that are forked from one lie
+            at the same addresses.
         limits: Of a slot.
         trusted: See `Contestant`.
         digest: sha256 of the library, hex, which it must still have whenever it is taken.
@@ -113,7 +118,7 @@ class KernelContestant:
     entry: str
     loader: str
     spawner: Spawner
-    zygote: str
+    zygotes: Sequence[str]
     limits: Limits
     environment: Mapping[str, str]
     trusted: bool = False
@@ -145,7 +150,7 @@ class KernelContestant:
         refuse_strays(caller.close())
 
     def start(self, shapes: Sequence[Axes]) -> Caller:
-        """A fresh runner on fresh memory, with as much workspace as it asks for.
+        """A fresh runner on fresh memory, with as much workspace for each call as it asks for.
 
         Args:
             shapes: Axes of all that it will be called on.
@@ -157,11 +162,12 @@ class KernelContestant:
         caller = self._start(frame)
         try:
             caller.bind(frame)
-            wanted = max(self._workspace(caller, frame, axes) for axes in shapes)
-            if wanted > WORKSPACE_LIMIT:
-                raise Fault(Verdict.SCREENED, Reason.RESOURCES, f"asks for {wanted} bytes of workspace, more than {WORKSPACE_LIMIT}")
-            if wanted:
-                frame.add_workspace(wanted)
+            wanted = self._workspaces(caller, frame, shapes)
+            most = max(wanted.values())
+            if most > WORKSPACE_LIMIT:
+                raise Fault(Verdict.SCREENED, Reason.RESOURCES, f"asks for {most} bytes of workspace, more than {WORKSPACE_LIMIT}")
+            if most:
+                frame.add_workspace(most, wanted)
                 caller.slot.thaw()
                 caller.bind(frame)
         except BaseException:
@@ -178,7 +184,7 @@ class KernelContestant:
             return Caller(
                 self.spawner,
                 entry=runner.ENTRY,
-                zygote=self.zygote,
+                zygote=secrets.choice(self.zygotes),
                 argument=runner.argument(self.loader, self.entry),
                 limits=limits,
                 artefact=artefact,
@@ -198,9 +204,31 @@ class KernelContestant:
         except (OSError, ValueError) as error:
             raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"the built library was lost: {error}") from None
 
-    def _workspace(self, caller: Caller, frame: Frame, axes: Axes) -> int:
+    def _workspaces(self, caller: Caller, frame: Frame, shapes: Sequence[Axes]) -> dict[Shape, int]:
         scalars = {a.name: a.value or 0 for a in self.task.arguments if a.is_scalar}
-        return caller.workspace_size(frame.place(axes, "contiguous", scalars, np.random.default_rng(0)))
+        rng = np.random.default_rng(secrets.randbits(128))
+        asked = questions(self.task, shapes, rng)
+        sizes = caller.workspace_sizes([frame.place(dict(shape), "contiguous", scalars, rng) for shape in asked])
+        # One that answers the same question in two ways gets what it said last.
+        return dict(zip(asked, sizes, strict=True))
+
+
+def questions(task: Task, shapes: Sequence[Axes], rng: np.random.Generator) -> list[Shape]:
+    """The shapes for which a kernel is asked how much workspace it needs, in order.
+
+    There are as many of them at every start, and among visible shapes they follow one law: neither their number nor what they are
+    tells whether a runner will be checked, timed, or called for long.
+
+    Args:
+        task: Its visible workloads are asked about at every start, some of them again.
+        shapes: Axes of all that will be called.
+        rng: Secret chance.
+    """
+    visible = [shape_of(dict(w.axes)) for w in task.search]
+    distinct = list(dict.fromkeys([*visible, *(shape_of(axes) for axes in shapes)]))
+    decoys = max(QUESTIONS, len(visible) + task.held_out.count) - len(distinct)
+    asked = distinct + [visible[i] for i in rng.integers(len(visible), size=max(decoys, 0))]
+    return [asked[i] for i in rng.permutation(len(asked))]
 
 
 @dataclass

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from evokern.evaluator.call import protocol
+from evokern.evaluator.call.scatter import scattered
 
 ENTRY = "evokern.evaluator.call.runner:serve"
 """What a slot runs."""
@@ -60,6 +61,10 @@ def serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> N
         descriptors: The artefact's, open for reading.
         argument: As `argument` makes it.
     """
+    scattered(lambda: _serve(sock, descriptors, argument))
+
+
+def _serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
     settings = json.loads(argument)
     module, function = settings["loader"].split(":")
     loaded = _load(getattr(importlib.import_module(module), function), descriptors[0], settings["entry"])
@@ -119,9 +124,8 @@ class Guarded:
         self._length = size + 2 * GUARD_BYTES
         reserved = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE
         self._start = _map(None, self._length, _PROT_NONE, reserved, -1)
-        # Every page is mapped before the first call, so that no page fault lands in a timed one.
-        shared = _MAP_SHARED | _MAP_FIXED | _MAP_POPULATE
-        self.address = _map(self._start + GUARD_BYTES, size, _PROT_READ_WRITE, shared, descriptor)
+        self.address = _map(self._start + GUARD_BYTES, size, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED, descriptor)
+        populate(self.address, size, descriptor)
         os.close(descriptor)
 
     def close(self) -> None:
@@ -136,9 +140,27 @@ _LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _FAILED = ctypes.c_void_p(-1).value
 
 
-def _map(address: int | None, size: int, protection: int, flags: int, descriptor: int) -> int:
+def populate(address: int, size: int, descriptor: int) -> None:
+    """Map the pages of a shared file that exist, so that no page fault on them lands in a timed call.
+
+    Args:
+        address: Where the file is mapped, readable and writable.
+        size: Its bytes, a multiple of the page size.
+        descriptor: The file.
+    """
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError:  # nothing follows
+            return
+        end = min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
+        _map(address + start, end - start, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED | _MAP_POPULATE, descriptor, start)
+
+
+def _map(address: int | None, size: int, protection: int, flags: int, descriptor: int, offset: int = 0) -> int:
     # Python's own mmap maps wherever the system likes, which may be right beside another window.
-    found: int | None = _LIBC.mmap(address, size, protection, flags, descriptor, 0)
+    found: int | None = _LIBC.mmap(address, size, protection, flags, descriptor, offset)
     if found is None or found == _FAILED:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -157,7 +179,7 @@ def _bind(loaded: Loaded, bind: protocol.Bind, descriptors: Sequence[int]) -> li
 
 
 def map_windows(bind: protocol.Bind, descriptors: Sequence[int]) -> list[mmap.mmap | None]:
-    """The windows of a BIND, mapped and touched, for a process that is trusted; the last entry is the workspace. Closes the descriptors."""
+    """The windows of a BIND, for a process that is trusted; the last entry is the workspace. Closes the descriptors."""
     waiting = list(descriptors)
     sizes = [*(spec.window_bytes for spec in bind.specs), bind.workspace_bytes]
     windows = [_mapped(waiting.pop(0), size) if size else None for size in sizes]
@@ -167,7 +189,7 @@ def map_windows(bind: protocol.Bind, descriptors: Sequence[int]) -> list[mmap.mm
 
 
 def _mapped(descriptor: int, size: int) -> mmap.mmap:
-    # MAP_POPULATE maps every page before the first call, so that no page fault lands in a timed one.
-    window = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+    window = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED)
+    populate(ctypes.addressof(ctypes.c_char.from_buffer(window)), size, descriptor)
     os.close(descriptor)
     return window

@@ -1,9 +1,13 @@
 """Windows: the memory that the judge shares with one runner, a tensor each (EVALUATOR section 2).
 
-The judge allocates everything. A window is a memfd sealed in size, mapped and touched on both sides before the first call,
-with slack so that every call uses another offset. A tensor lies within `SLACK_BYTES` of one end of its window, in every
-fourth call flush with it: in the runner an untouchable page follows there, so that a kernel that goes on reading ends. What
-lies beside a tensor, between padded rows included, is a canary: filled anew for every call, and looked at afterwards.
+The judge allocates everything. A window is a memfd sealed in size, mapped on both sides, with slack so that every call uses
+another offset. A tensor lies within `SLACK_BYTES` of one end of its window, in every fourth call flush with it: in the runner an
+untouchable page follows there, so that a kernel that goes on reading ends. What lies beside a tensor, between padded rows
+included, is a canary: filled anew for every call, and looked at afterwards.
+
+A kernel finds the size of a window by asking where the untouchable pages begin. An argument's window therefore has one size
+whatever its runner is for: room for every workload that is visible or may be drawn. Where that is much memory, pages exist only
+at both ends, as far as the calls of the runner reach; all that exist are mapped before the first call.
 
 Inputs are writable, like everything else: a page that refuses writes would end a kernel that changes its input by a signal,
 and its author would not be told why. They are compared bit by bit instead, and written anew before every call.
@@ -27,6 +31,7 @@ from evokern.task import Argument, DType, Role, Task
 
 Bytes = NDArray[np.uint8]
 Tensor = NDArray[Any]
+Shape = tuple[tuple[str, int], ...]
 
 SLACK_BYTES = 1 << 14
 """Room around a tensor for offsets and canaries."""
@@ -36,6 +41,9 @@ ALIGNMENT = 64
 
 PAD_ELEMENTS = 48
 """Largest padding of a row."""
+
+WHOLE_BYTES = 1 << 26
+"""Windows that are no larger together exist whole in every runner: the rest could be told by the time that a first touch takes."""
 
 FLUSH = 4
 """One call in so many has a tensor flush with an end of its window."""
@@ -60,20 +68,25 @@ class Window:
     """Shared memory of one tensor or workspace.
 
     Args:
-        size: Bytes.
+        size: Bytes, a multiple of the page size.
+        reach: Bytes from either end that calls touch; pages between are not there until somebody touches them.
 
     Attributes:
         descriptor: To be sent to the runner.
         bytes: The memory, shape (size,), uint8.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, reach: int) -> None:
         self.size = size
         self.descriptor = os.memfd_create("window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, size)
         fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
-        self._map = mmap.mmap(self.descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self._map = mmap.mmap(self.descriptor, size, flags=mmap.MAP_SHARED)
         self.bytes: Bytes = np.frombuffer(self._map, np.uint8)
+        # A runner maps the pages that exist (`runner.populate`), so that no page fault lands in a timed call.
+        near = _round_up(min(reach, size))
+        self.bytes[: near : mmap.PAGESIZE] = 0
+        self.bytes[size - near :: mmap.PAGESIZE] = 0
 
     def close(self) -> None:
         """Give the memory back once the runner is gone too."""
@@ -118,7 +131,7 @@ class Placed:
 
 
 class Frame:
-    """All windows of one runner, large enough for every call it will get.
+    """All windows of one runner, as large as those of any other runner of the task.
 
     Args:
         task: Whose arguments.
@@ -127,15 +140,24 @@ class Frame:
     """
 
     def __init__(self, task: Task, dtype: DType, shapes: Sequence[Mapping[str, int]]) -> None:
-        self.task, self.dtype = task, dtype
-        self.windows: dict[str, Window] = {}
-        for argument in task.arguments:
-            if not argument.is_scalar:
-                elements = max(_padded_elements(argument.shape_for(axes)) for axes in shapes)
-                self.windows[argument.name] = Window(_round_up(elements * argument.dtype_for(dtype).itemsize + 2 * SLACK_BYTES))
+        self.task, self.dtype, self.shapes = task, dtype, shapes
+        arguments = [argument for argument in task.arguments if not argument.is_scalar]
+        visible = [dict(workload.axes) for workload in task.search]
+        reach = {a.name: _with_slack(max(_padded_elements(a.shape_for(axes)) for axes in shapes), a.dtype_for(dtype)) for a in arguments}
+        sizes = {
+            a.name: max(
+                reach[a.name],
+                _with_slack(max(_padded_elements(a.shape_for(axes)) for axes in visible), a.dtype_for(dtype)),
+                _with_slack(_most_elements(task, a), a.dtype_for(dtype)),
+            )
+            for a in arguments
+        }
+        whole = sum(sizes.values()) <= WHOLE_BYTES
+        self.windows: dict[str, Window] = {name: Window(size, size if whole else reach[name]) for name, size in sizes.items()}
         self.workspace: Window | None = None
         self.workspace_bytes = 0
         self.workspace_offset = 0
+        self._wanted: dict[Shape, int] | None = None
         self.previous: tuple[Sequence[Placed], object] = ((), None)
         """Where the last call's arguments lay, and the set that they were."""
 
@@ -144,16 +166,30 @@ class Frame:
         """Bytes of all windows."""
         return sum(w.size for w in self._all())
 
-    def add_workspace(self, size: int) -> None:
-        """Add a workspace of so many bytes; the frame must be bound again."""
+    def add_workspace(self, size: int, wanted: Mapping[Shape, int] | None = None) -> None:
+        """Add a window for workspaces; the frame must be bound again.
+
+        Args:
+            size: Bytes of the largest that any runner of the kernel may get.
+            wanted: Bytes that a call gets, by `shape_of` its axes, for all shapes of the frame; `size` for all where None.
+        """
+        self._wanted = None if wanted is None else dict(wanted)
         self.workspace_bytes = size
-        self.workspace = Window(_round_up(size + 2 * SLACK_BYTES))
+        reach = size if wanted is None else max(wanted[shape_of(axes)] for axes in self.shapes)
+        room = _round_up(size + 2 * SLACK_BYTES)
+        self.workspace = Window(room, room if room <= WHOLE_BYTES else reach + 2 * SLACK_BYTES)
 
     def place_workspace(self, word: Bytes, rng: np.random.Generator) -> None:
-        """Choose where the workspace of one call begins, and fill it and what lies beside it with a word of eight bytes."""
+        """Choose where the workspace of the call that was placed last begins, and fill it and what lies beside it.
+
+        Args:
+            word: Of eight bytes.
+            rng: Secret chance.
+        """
         if self.workspace is not None:
-            self.workspace_offset = _offset(self.workspace.size, self.workspace_bytes, ALIGNMENT, rng)
-            fill(self.workspace.bytes, word)
+            first = self.workspace_offset = _offset(self.workspace.size, self.workspace_bytes, ALIGNMENT, rng)
+            last = _round_up(first + self.workspace_bytes, len(word))
+            fill(self.workspace.bytes[max(first - SLACK_BYTES, 0) : last + SLACK_BYTES], word)
 
     def workspace_overrun(self, word: Bytes) -> bool:
         """Whether anything beside the workspace, within `SLACK_BYTES`, is not the word that was there before the call."""
@@ -183,6 +219,8 @@ class Frame:
             scalars: Value of each scalar argument.
             rng: Secret chance.
         """
+        if self._wanted is not None:
+            self.workspace_bytes = self._wanted[shape_of(axes)]
         return [self._place(argument, axes, layout, scalars, rng) for argument in self.task.arguments]
 
     def _place(
@@ -215,6 +253,26 @@ class Frame:
 
 def _round_up(size: int, unit: int = mmap.PAGESIZE) -> int:
     return -(-size // unit) * unit
+
+
+def shape_of(axes: Mapping[str, int]) -> Shape:
+    """Axes in an order that does not matter, as a key."""
+    return tuple(sorted(axes.items()))
+
+
+def _with_slack(elements: int, dtype: DType) -> int:
+    return _round_up(elements * dtype.itemsize + 2 * SLACK_BYTES)
+
+
+def _most_elements(task: Task, argument: Argument) -> int:
+    """No held-out workload has an argument with more elements, padding included."""
+    highest = {axis: high for axis, _, high in task.held_out.axes}
+    corner = argument.shape_for(highest)
+    elements, leading = math.prod(corner), math.prod(corner[:-1])
+    if set(argument.shape) <= set(highest) and len(set(argument.shape)) == len(argument.shape):
+        # Each axis occurs once at most: their product is bounded.
+        elements, leading = (min(count, task.held_out.max_elements) for count in (elements, leading))
+    return elements + (PAD_ELEMENTS * leading if len(corner) > 1 else 0)
 
 
 def _padded_elements(shape: Sequence[int]) -> int:

@@ -126,7 +126,7 @@ def _survives(task: Task, dtype: DType, oracle: Oracle, drawn: InputSet, mutant:
 
 def _computes_else(task: Task, oracle: Oracle, axes: dict[str, int], seed: int, mutant: Mutant) -> bool:
     """Whether it differs from the reference beyond rounding on some distribution, the task's own or not."""
-    for distribution in dict.fromkeys([*task.distributions, *(d for d in DISTRIBUTIONS if d != "task")]):
+    for distribution in _every_distribution(task):
         drawn = oracle.draw(axes, distribution, seed, mutant=BARE)
         values = _mutated(oracle, axes, distribution, seed, mutant.bare)
         same = values is not None and all(equal(values.expected[n], drawn.expected[n]) for n in drawn.expected)
@@ -136,6 +136,10 @@ def _computes_else(task: Task, oracle: Oracle, axes: dict[str, int], seed: int, 
         if not same:
             return True
     return False
+
+
+def _every_distribution(task: Task) -> list[str]:
+    return list(dict.fromkeys([*task.distributions, *(d for d in DISTRIBUTIONS if d != "task")]))
 
 
 def _mutated(oracle: Oracle, axes: dict[str, int], distribution: str, seed: int, which: tuple[int, ...]) -> InputSet | None:
@@ -167,6 +171,9 @@ def _faults(task: Task, dtype: DType, oracle: Oracle, drawn: InputSet, other: In
         yield "the reference itself fails the correctness rule (define magnitude(...) in reference.py where terms cancel)"
     yield from (f"parameter '{a.name}' does nothing: {what}" for a in task.inputs if (what := _identity(a, dtype, drawn)))
     yield from (f"{fake.name} would pass" for fake in fakes(task, dtype, drawn, other) if _passes(task, dtype, drawn, fake))
+    for argument, line in _lines(task, dtype, drawn, other):
+        if _passes(task, dtype, drawn, line) and not _is_a_line(task, dtype, oracle, drawn, argument):
+            yield f"{line.name} would pass"
 
 
 def fakes(task: Task, dtype: DType, drawn: InputSet, other: InputSet) -> Iterator[Fake]:
@@ -200,6 +207,46 @@ def _copies_into(source: NDArray[Any], target: NDArray[Any]) -> bool:
 def _copied(source: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
     """The input itself, or its first column where the output has one dimension less."""
     return source if source.shape == target.shape else source[..., 0]
+
+
+def _lines(task: Task, dtype: DType, drawn: InputSet, other: InputSet) -> Iterator[tuple[Argument, Fake]]:
+    """For each float input that could be copied out, `a * x + b` with the constants that fit another set best."""
+    for argument in task.inputs:
+        if argument.is_scalar or argument.role is Role.PARAMETER or not argument.dtype_for(dtype).is_float:
+            continue
+        kind = argument.dtype_for(dtype)
+        source, earlier = (as_float(one.inputs[argument.name], kind).astype(np.float64) for one in (drawn, other))
+        if all(_copies_into(source, v) for v in drawn.expected.values()):
+            outputs = {}
+            for name, answer in other.expected.items():
+                slope, offset = _fitted(_copied(earlier, answer), answer)
+                outputs[name] = slope * _copied(source, answer) + offset
+            yield argument, Fake(f"a straight line through input '{argument.name}'", outputs)
+
+
+def _is_a_line(task: Task, dtype: DType, oracle: Oracle, drawn: InputSet, argument: Argument) -> bool:
+    """Whether the reference is that line on every distribution, the task's own or not: then a kernel that draws it is no fake."""
+    return all(
+        _is_exact(task, dtype, oracle.draw(drawn.axes, name, drawn.seed), oracle.draw(drawn.axes, name, drawn.seed ^ 1), argument)
+        for name in _every_distribution(task)
+    )
+
+
+def _is_exact(task: Task, dtype: DType, drawn: InputSet, other: InputSet, argument: Argument) -> bool:
+    try:
+        lines = {of.name: fake.outputs for of, fake in _lines(task, dtype, drawn, other)}
+        return all(equal(values, drawn.expected[name]) for name, values in lines[argument.name].items())
+    finally:
+        drawn.release()
+        other.release()
+
+
+def _fitted(x: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
+    """Slope and offset of the line with the least squares; level where x is one constant."""
+    away = x - x.mean()
+    spread = float((away * away).sum())
+    slope = float((away * (y - y.mean())).sum()) / spread if spread else 0.0
+    return slope, float(y.mean() - slope * x.mean())
 
 
 def _passes(task: Task, dtype: DType, drawn: InputSet, fake: Fake) -> bool:

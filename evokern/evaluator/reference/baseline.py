@@ -9,6 +9,7 @@ values are taken from "values", outside the clock.
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evokern import record
-from evokern.errors import EvokernError, Unavailable
+from evokern.errors import FREE, DiskFull, EvokernError, Unavailable
 from evokern.evaluator.call import protocol
 from evokern.evaluator.call.mapped import ENVIRONMENT, keep_memory_mapped
 from evokern.evaluator.call.runner import map_windows
@@ -158,6 +159,8 @@ class Baseline:
             raise Unavailable("the baseline's process ended", where=self._task.name, mend="It may have run out of memory")
         answer = record.fields(data)
         if "error" in answer:
+            if answer.get("full"):
+                raise DiskFull(f"the baseline cannot be compiled: {answer['error']}", where=self._task.name, mend=FREE)
             raise EvokernError(str(answer["error"]), where=self._task.name)
         return answer
 
@@ -258,7 +261,7 @@ class _Opponent:
             return {}
         except Exception as error:
             first = (str(error).strip() or "no message").splitlines()[0]
-            return {"error": f"{type(error).__name__}: {first}"[:2000]}
+            return {"error": f"{type(error).__name__}: {first}"[:2000], "full": os.strerror(errno.ENOSPC) in f"{error}{error.__cause__}"}
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)

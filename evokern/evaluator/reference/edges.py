@@ -99,7 +99,7 @@ def nearby(torch: Any, values: torch.Tensor, unit: float, generator: torch.Gener
         unit: Unit round-off.
         generator: Chance of the signs.
     """
-    signs = 2 * torch.randint(2, values.shape, generator=generator) - 1
+    signs = 2 * torch.randint(2, values.shape, generator=generator, dtype=torch.int8) - 1
     moved: torch.Tensor = values.double() * (1 + unit * signs)
     return moved
 

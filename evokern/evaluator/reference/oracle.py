@@ -53,7 +53,7 @@ _ALIGNMENT = 64
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _NUMPY = {DType.FLOAT32: "f4", DType.FLOAT16: "f2", DType.BFLOAT16: "u2"}
 _NUMPY |= {DType.INT64: "i8", DType.INT32: "i4", DType.INT8: "i1", DType.BOOL: "?"}
-_ROW_PARTS = ("row_rms", "row_mean", "row_scale", "eager_square", "eager_mean")
+_ROW_PARTS = ("row_rms", "row_mean", "row_scale", "eager_square", "eager_mean", "nearby_square")
 _CHANGED_SCALAR = 2.0
 _EDGES_TRIED = 4
 
@@ -201,9 +201,18 @@ class Oracle:
             inputs[argument.name] = np.array(scalars[argument.name], kind) if argument.is_scalar else arrays[f"in.{argument.name}"]
         names = [argument.name for argument in self.task.outputs]
         scales = {n: self._scale(arrays, n, at_edges=distribution == edges.NAME) for n in names}
-        errors = {n: [RowErrors(arrays[f"eager_square.{n}"], arrays[f"eager_mean.{n}"])] for n in names}
+        errors = {n: [RowErrors(arrays[f"eager_square.{n}"], arrays[f"eager_mean.{n}"]), self._nearby(arrays, n)] for n in names}
         expected = {n: arrays[f"out.{n}"] for n in names}
         return InputSet(axes, distribution, seed, inputs, expected, scales, errors, self._reduction(axes), block, self)
+
+    @staticmethod
+    def _nearby(arrays: Mapping[str, NDArray[Any]], name: str) -> RowErrors:
+        """What rounding the inputs once in float32 changes counts as a reference's error: exp2(x log2(e) - m log2(e)) is no better.
+
+        Of its mean nothing is told: signs are drawn.
+        """
+        square = arrays[f"nearby_square.{name}"]
+        return RowErrors(square, np.zeros(len(square)))
 
     @staticmethod
     def _scale(arrays: Mapping[str, NDArray[Any]], name: str, *, at_edges: bool) -> Scale:
@@ -358,7 +367,7 @@ class _Server:
         if request["distribution"] == edges.NAME:
             inputs = self._computed_at_edges(request, inputs, arrays)
         else:
-            self._compute(inputs, arrays, request["mutant"])
+            self._compute(request, inputs, arrays, request["mutant"])
         scalars = {n: v for n, v in inputs.items() if not isinstance(v, self.torch.Tensor)}
         return {"scalars": scalars, "operators": self.operators[:MOST_OPERATORS]}
 
@@ -368,13 +377,13 @@ class _Server:
         kept = np.ones(arrays[f"out.{self.outputs[0]['name']}"].shape[0] if by_row else 1, np.bool_)
         for attempt in range(_EDGES_TRIED):
             moved = self._at_edges(request, inputs, attempt, kept)
-            eager = self._compute(moved, arrays)
+            eager = self._compute(request, moved, arrays)
             self._allow_rounded_inputs(request, moved, arrays, np.where(kept, edges.of_rows(len(kept)), -1))
             definite = self._definite_rows(eager, arrays, request["reduction"])
             if (definite | ~kept).all():
                 return moved
             kept &= definite | (not by_row)
-        self._compute(inputs, arrays)
+        self._compute(request, inputs, arrays)
         for output in self.outputs:
             arrays[f"allowance.{output['name']}"][...] = 0.0
         return inputs
@@ -402,13 +411,19 @@ class _Server:
         """Write what outputs may be off by because of how inputs are rounded, see `edges.allowance`."""
         changed = []
         for number in range(edges.NEARBY):
-            chance = self._generator(request, f"nearby {number}", False)
-            wide = {n: edges.nearby(self.torch, v, FLOAT32_ROUNDOFF, chance) if self._is_wide(v) else _copied(v) for n, v in inputs.items()}
-            changed.append(self._outputs("run", wide, arrays, self.torch.float64))
+            changed.append(self._nearby(request, inputs, arrays, number))
         for output in self.outputs:
             name = output["name"]
             others = [outputs[name].numpy() for outputs in changed]
             arrays[f"allowance.{name}"][...] = edges.allowance(arrays[f"out.{name}"], others, edge)
+
+    def _nearby(
+        self, request: Mapping[str, Any], inputs: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], number: int
+    ) -> dict[str, torch.Tensor]:
+        """The reference in float64 on inputs that were rounded once, up or down by chance."""
+        chance = self._generator(request, f"nearby {number}", False)
+        moved = {n: edges.nearby(self.torch, v, FLOAT32_ROUNDOFF, chance) if self._is_wide(v) else _copied(v) for n, v in inputs.items()}
+        return self._outputs("run", moved, arrays, self.torch.float64)
 
     def _is_wide(self, value: Any) -> bool:
         return isinstance(value, self.torch.Tensor) and value.is_floating_point()
@@ -429,7 +444,11 @@ class _Server:
         return together
 
     def _compute(
-        self, inputs: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mutant: Sequence[int] | None = None
+        self,
+        request: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        mutant: Sequence[int] | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Write inputs, expected outputs and what the rule needs of them; returns eager's outputs."""
         for name, value in inputs.items():
@@ -449,6 +468,10 @@ class _Server:
         eager = self._outputs("run", {n: _copied(v) for n, v in inputs.items()}, arrays, None)
         for output in self.outputs:
             self._write_output(output, arrays, expected[output["name"]], magnitude.get(output["name"]), eager[output["name"]])
+        nearby = self._nearby(request, inputs, arrays, 0)
+        for name in (output["name"] for output in self.outputs):
+            errors = row_errors(nearby[name].numpy(), arrays[f"out.{name}"], DType.FLOAT32)
+            arrays[f"nearby_square.{name}"][...] = errors.mean_square
         return {name: _to_numpy(value) for name, value in eager.items()}
 
     def _write_output(

@@ -14,12 +14,13 @@ from evokern.evaluator.reference.oracle import InputSet, Oracle
 from evokern.evaluator.secrecy import Secret
 from evokern.task import Task, Workload
 
-BASE_SETS = 12
-"""Base sets of a timed workload: a warm call, two blocks of two pairs, and samples that are taken again, each on another set."""
+BASE_SETS = 16
+"""Base sets of a timed workload, half of them for each of two measurements of a kernel: a warm call, two blocks of two pairs, and
+samples that are taken again, each on another set."""
 
-FEWEST_SETS = 8
+FEWEST_SETS = 12
 BASE_BYTES = 1 << 30
-"""Memory for the base sets of one workload; where twelve need more there are fewer."""
+"""Memory for the base sets of one workload; where sixteen need more there are fewer."""
 
 KEPT_BYTES = 2 << 30
 """Memory for sets that are not base sets; the least recently used go first."""
@@ -52,6 +53,20 @@ class Shelf:
             distribution = self.task.distributions[index % len(self.task.distributions)]
             self._base[key] = self.oracle.draw(dict(workload.axes), distribution, self.secret.seed("timed", workload.name, index))
         return self._base[key]
+
+    def half(self, workload: Workload, secret: Secret, *, second: bool) -> list[int]:
+        """The base sets that a kernel meets in one of its two measurements.
+
+        What leaks of them is of no use in the other, nor to a kernel that meets others.
+
+        Args:
+            workload: Of which.
+            secret: The kernel's own.
+            second: Whether it is the second measurement.
+        """
+        order = [int(i) for i in secret.stream("half", workload.name).permutation(self.count(workload))]
+        middle = len(order) // 2
+        return order[middle:] if second else order[:middle]
 
     def checked(self, axes: Mapping[str, int], distribution: str, index: int) -> InputSet:
         """A set for check or gate."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from evokern.evaluator.call.contestant import KernelContestant
 from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.sets import Shelf
@@ -12,11 +15,21 @@ from evokern.evaluator.secrecy import Secret
 from evokern.task import DType, Task
 
 
-def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, secret: Secret) -> float:
-    """All visible workloads in secret order, then on the smallest the task's laws, twin calls and endurance.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found of a kernel that passed it.
 
-    Returns:
-        The worst error as a share of what the rule allows.
+    Attributes:
+        error: The worst error as a share of what the rule allows.
+        least_cpu_ns: CPU time of a call on each visible workload whose inputs were like those of timed calls, the least of a few.
+    """
+
+    error: float
+    least_cpu_ns: Mapping[str, int]
+
+
+def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, secret: Secret) -> Checked:
+    """All visible workloads in secret order, then on the smallest the task's laws, twin calls and endurance.
 
     Raises:
         Fault: The kernel is wrong, crashed, timed out or cheated.
@@ -27,10 +40,16 @@ def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, 
     with contestant.started([dict(w.axes) for w in task.search]) as caller:
         trial = Trial(task, dtype, caller, shelf)
         worst = max(trial.call(points[i], rng)[1] for i in rng.permutation(len(points)))
+        least = _least_cpu_ns(task, trial)
         worst = max(worst, endure(trial, points, secret.derive("endurance"), CHECK))
         twins.refuse_differing(trial, smallest, secret.derive("twins"))
         laws.refuse_mixed_rows(trial, smallest, secret.derive("rows"))
-        return worst
+        return Checked(worst, least)
+
+
+def _least_cpu_ns(task: Task, trial: Trial) -> dict[str, int]:
+    plain = [(p.axes, call.cpu_ns) for p, call in trial.calls if p.layout == "contiguous" and p.distribution != edges.NAME]
+    return {w.name: min(took for axes, took in plain if axes == w.axes) for w in task.search if any(axes == w.axes for axes, _ in plain)}
 
 
 def endured(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, secret: Secret) -> float:
@@ -49,4 +68,4 @@ def endured(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf
         return endure(Trial(task, dtype, caller, shelf), chosen, secret.derive("endurance"), CONFIRMATION)
 
 
-__all__ = ["check", "endured"]
+__all__ = ["Checked", "check", "endured"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from evokern.evaluator.call.caller import Caller, Fault
+from evokern.evaluator.call.caller import Call, Caller, Fault
 from evokern.evaluator.call.exchange import Exchange, Rows, verify_all, write
 from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.held_out import HeldOutWorkload
@@ -113,12 +113,14 @@ class Trial:
         dtype: Element type.
         caller: The runner.
         shelf: Sets of inputs with their expected outputs.
+        calls: What was called so far, and what it took.
     """
 
     task: Task
     dtype: DType
     caller: Caller
     shelf: Shelf
+    calls: list[tuple[Point, Call]] = field(default_factory=list)
 
     def call(
         self,
@@ -150,10 +152,13 @@ class Trial:
         values = self.shelf.checked(axes, point.distribution, point.index)
         exchange = write(self.task, self.caller, axes, values, rng, layout=point.layout, rows=rows, places=places, prefill=prefill)
         try:
-            self.caller.call(exchange.placed, min(deadline(self.task, axes, self.dtype), seconds))
+            call = self.caller.call(exchange.placed, min(deadline(self.task, axes, self.dtype), seconds))
+            self.calls.append((point, call))
             worst = verify_all(self.task, self.caller, exchange)
             refuse_inexact(self.task, exchange)
         except Fault as fault:
             # Where it happened is what an author looks for first; of the gate's trials nothing is told at all.
-            raise Fault(fault.verdict, fault.reason, f"{fault.detail} (on {point.words})", fault.log) from None
+            # A layout other than the plain one comes first: strides are the likeliest cause then.
+            layout = "" if point.layout == "contiguous" else f"with {point.layout} tensors: "
+            raise Fault(fault.verdict, fault.reason, f"{layout}{fault.detail} (on {point.words})", fault.log) from None
         return exchange, worst

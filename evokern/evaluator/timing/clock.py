@@ -31,7 +31,7 @@ from evokern.evaluator.timing.contest import Contest
 from evokern.evaluator.timing.eviction import Evictor
 from evokern.evaluator.timing.series import Series
 from evokern.evaluator.timing.side import BRIEF_SETS, Ages, Side
-from evokern.evaluator.timing.stopping import Stop, allocate_until, never
+from evokern.evaluator.timing.stopping import CLUSTERS, Stop, allocate_until, never
 from evokern.task import Task, Workload
 
 AGAIN_CALM = 3
@@ -116,6 +116,8 @@ class JudgedClock:
         clusters: int,
         blocks: int = 1,
         stop: Stop,
+        long_stays: int = 0,
+        only: Callable[[Workload], Sequence[int]] | None = None,
     ) -> dict[str, Series]:
         """Time two contestants in blocks ABBA or BAAB by secret coin, each allocation with fresh processes and memory.
 
@@ -127,17 +129,20 @@ class JudgedClock:
             clusters: Most allocations.
             blocks: Blocks of two pairs per allocation and workload; see `allocate_until`.
             stop: See `Stop`; asked after each allocation.
+            long_stays: In how many of the first `CLUSTERS` allocations, by secret choice, a kernel makes many calls on each workload.
+            only: Numbers of the base sets that a workload's calls may take; all of them where it is None.
 
         Raises:
             Fault: A contestant failed, waits instead of working, or wears out.
         """
         self.evictor.settle()
-        contest = Contest(self, who, opponent, {w.name: Series(self.null_ns, self.margin) for w in workloads})
+        contest = Contest(self, who, opponent, {w.name: Series(self.null_ns, self.margin) for w in workloads}, only=only)
         ages = Ages(secret.stream("ages"))
+        longer = set(secret.stream("longer").permutation(CLUSTERS)[:long_stays].tolist())
 
         def allocate(cluster: int, size: int) -> None:
             self._pressure = cpu_pressure()
-            contest.allocate(workloads, cluster, size, ages.draw(), secret.stream("cluster", cluster))
+            contest.allocate(workloads, cluster, size, ages.draw(), secret.stream("cluster", cluster), longer=cluster in longer)
 
         allocate_until(stop, allocate, contest.ratios, clusters=clusters, blocks=blocks)
         if contest.seems_worn():

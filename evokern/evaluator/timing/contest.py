@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -15,15 +15,21 @@ from evokern.evaluator.call.caller import Call, Caller, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant, entered
 from evokern.evaluator.timing.contention import VOID_US
 from evokern.evaluator.timing.series import Series
-from evokern.evaluator.timing.side import Side, opponent_fault
+from evokern.evaluator.timing.side import LONG_CALLS, Side, opponent_fault
 from evokern.evaluator.timing.wear import keeps_memory, slows_down
 from evokern.task import Workload
 
 if TYPE_CHECKING:
     from evokern.evaluator.timing.clock import JudgedClock
 
-CHARGED = 0.5
-"""Share of void samples above which a candidate is charged, where its opponent has less than half of that."""
+CHARGED = 0.25
+"""Share of void samples above which a candidate is charged, where its opponent's share is less than a third of its own."""
+
+MORE_VOID = 3.0
+"""So many times the opponent's share of void samples is not the machine's doing."""
+
+FEWEST_CHARGED = 6
+"""Void samples on one workload that it takes to charge anybody for them."""
 
 IDLE_SHARE = 0.5
 """Share of the time it waited for which processors must have been idle, else the machine kept it waiting."""
@@ -35,41 +41,73 @@ single call may, where that is more."""
 
 @dataclass
 class Contest:
-    """Two contestants over several allocations, and what is charged to them at the end."""
+    """Two contestants over several allocations, and what is charged to them at the end.
+
+    Attributes:
+        clock: Whose calls.
+        who: The one whose ratio is asked for.
+        opponent: The other.
+        series: What was measured, by workload.
+        calls: Timed calls by contestant.
+        kept: See `Side`, by contestant.
+        allocations: How many there were.
+        only: Numbers of the base sets that a workload's calls may take; all of them where it is None.
+    """
 
     clock: JudgedClock
     who: Contestant
     opponent: Contestant
     series: dict[str, Series]
     calls: dict[str, list[Call]] = field(default_factory=dict)
-    kept: dict[str, list[int]] = field(default_factory=dict)
+    kept: dict[str, list[list[int]]] = field(default_factory=dict)
     allocations: int = 0
+    only: Callable[[Workload], Sequence[int]] | None = None
 
-    def allocate(self, workloads: Sequence[Workload], cluster: int, blocks: int, calls_before: int, rng: np.random.Generator) -> None:
-        """One allocation: fresh processes, `calls_before` calls of each, then blocks on every workload."""
+    def allocate(
+        self, workloads: Sequence[Workload], cluster: int, blocks: int, calls_before: int, rng: np.random.Generator, *, longer: bool = False
+    ) -> None:
+        """One allocation: fresh processes, `calls_before` calls of each, then blocks on every workload.
+
+        Args:
+            workloads: On which.
+            cluster: Its index.
+            blocks: Blocks on each workload.
+            calls_before: Untimed calls on the smallest workload.
+            rng: Secret chance.
+            longer: Whether kernels make many untimed calls on each timed workload too (`Side.stay_longer`).
+        """
         shapes = list({w.name: w for w in [*workloads, self.clock.brief]}.values())
         with entered(self.who, shapes) as ours, unblamed(self.opponent, shapes) as theirs:
             sides = [Side(self.clock, self.who, ours), Side(self.clock, self.opponent, theirs)]
             for side in sides:
                 side.grow_older(calls_before, rng)
             for workload in workloads:
-                if calls_before:
+                if calls_before or longer:
                     self.series[workload.name].aged.add(cluster)
-                self._blocks(sides, workload, rng, cluster, blocks)
+                long_calls = int(rng.integers(*LONG_CALLS, endpoint=True)) // min(len(workloads), 2) if longer else 0
+                self._blocks(sides, workload, rng, cluster, blocks, long_calls)
             self.allocations += 1
             for side in sides:
-                self.kept.setdefault(side.contestant.name, []).extend(side.kept)
+                self.kept.setdefault(side.contestant.name, []).extend(side.kept.values())
 
-    def _blocks(self, sides: Sequence[Side], workload: Workload, rng: np.random.Generator, cluster: int, blocks: int) -> None:
+    def _blocks(
+        self, sides: Sequence[Side], workload: Workload, rng: np.random.Generator, cluster: int, blocks: int, long_calls: int
+    ) -> None:
         """One workload's share of an allocation: a warm call each, then blocks of two pairs on sets that no call has seen."""
-        order = [int(i) for i in rng.permutation(self.clock.shelf.count(workload))]
+        order = [int(i) for i in rng.permutation(list(self.sets(workload)))]
         for side in sides:
             side.warm(workload, order, rng)
+            if long_calls:
+                side.stay_longer(workload, long_calls, rng)
         for block in range(blocks):
             first, second = sides if rng.integers(2) else (sides[1], sides[0])
             for side, pair in ((first, 0), (second, 0), (second, 1), (first, 1)):
                 calls = self.calls.setdefault(side.contestant.name, [])
                 self.series[workload.name].samples += side.samples(workload, rng, cluster, 2 * block + pair, calls)
+
+    def sets(self, workload: Workload) -> Sequence[int]:
+        """Numbers of the base sets that its calls take."""
+        return range(self.clock.shelf.count(workload)) if self.only is None else self.only(workload)
 
     def ratios(self) -> dict[str, Ratio | None]:
         """What is known so far, by workload."""
@@ -110,9 +148,10 @@ class Contest:
         if self.clock.threads > 1:
             return None
         mine, theirs = self.calls.get(me.name, []), self.calls.get(other.name, [])
-        often = any(s.void_share(me.name) > CHARGED and s.void_share(other.name) < CHARGED / 2 for s in self.series.values())
+        void = [s.void_share(me.name) for s in self.series.values() if _void_by_itself(s, me.name, other.name)]
+        often = max(void, default=0.0) > CHARGED
         # On a contended machine a void call waited for longer than others could have kept it.
-        if (often and (self.clock.contended or self._was_idle(mine))) or self._disagrees(mine, theirs):
+        if (often and (self.clock.contended or self._was_idle(mine))) or self._disagrees(mine, theirs, void_too=bool(void)):
             return Fault(
                 Verdict.QUARANTINED,
                 Reason.CLOCK_MISMATCH,
@@ -125,14 +164,15 @@ class Contest:
         gap = sum(max(self.clock.beyond_ns(c), 0.0) for c in calls)
         return sum(c.idle_ns for c in calls) >= IDLE_SHARE * gap
 
-    def _disagrees(self, mine: Sequence[Call], theirs: Sequence[Call]) -> bool:
+    def _disagrees(self, mine: Sequence[Call], theirs: Sequence[Call], *, void_too: bool) -> bool:
         """Whether the wall time of all calls that count is more than their CPU time, and more so than the opponent's.
 
-        What one call may hide below the resolution of a sample adds up over a series.
+        What one call may hide below the resolution of a sample adds up over a series; so does what a few void calls hide.
         """
         if self.clock.contended or not self.clock.null_ns:
             return False
-        excess = self._excess([c for c in mine if not self.clock.void(c)]) - self._excess([c for c in theirs if not self.clock.void(c)])
+        counted = [c for c in mine if void_too or not self.clock.void(c)]
+        excess = self._excess(counted) - self._excess([c for c in theirs if void_too or not self.clock.void(c)])
         if not mine:
             return False
         allowed_ns = max(self.clock.resolution_ns / len(mine), VOID_US * 1000)
@@ -142,6 +182,11 @@ class Contest:
         """Wall time beyond CPU time over all of them, as a share of it."""
         work = sum(c.cpu_ns for c in calls)
         return sum(self.clock.beyond_ns(c) for c in calls) / work if work else 0.0
+
+
+def _void_by_itself(series: Series, me: str, other: str) -> bool:
+    """Whether so many of a contestant's samples are void, and so few of the other's, that it is no accident."""
+    return series.voids(me) >= FEWEST_CHARGED and series.void_share(me) > MORE_VOID * series.void_share(other)
 
 
 @contextmanager

@@ -19,6 +19,9 @@ SHARE = 2
 LEAST_BYTES, MOST_BYTES = 32 << 20, 256 << 20
 """Bounds of the memory that is read from, whatever the cache is said to have."""
 
+PROVISIONAL_BYTES = 96 << 20
+"""What is read until it is known how much must be: a share of a socket's cache that few virtual machines have more of."""
+
 PROBE_BYTES = 8 << 20
 """A block that was just written, as inputs are: once nothing is left of it in any cache, reading it takes longest."""
 
@@ -58,7 +61,7 @@ class Evictor:
 
     def __init__(self, cache_bytes: int, cpus: Collection[int] = ()) -> None:
         self._memory = np.ones(min(max(SHARE * cache_bytes, LEAST_BYTES), MOST_BYTES) // 8, np.uint64)
-        self.size = self._memory.nbytes
+        self.size = min(PROVISIONAL_BYTES, self._memory.nbytes)
         self.bytes_per_ns = 0.0
         self._settled = False
         others = sorted(set(cpus) - os.sched_getaffinity(0))
@@ -69,7 +72,7 @@ class Evictor:
         self.bytes_per_ns = max(self.bytes_per_ns, self._read(self.size))
 
     def settle(self) -> None:
-        """Find out how much must be read, once, as soon as the machine is calm: before that all of it is."""
+        """Find out how much must be read, once, as soon as the machine is calm; before that it is `PROVISIONAL_BYTES`."""
         if not self._settled and cpu_pressure() < CALM_PRESSURE:
             self._settled = True
             self.calibrate()

@@ -31,6 +31,15 @@ FEWEST_BEFORE, MOST_BEFORE = 8, 96
 BRIEF_SETS = 8
 """Sets for these calls."""
 
+LONG_CALLS = (16, 32)
+"""Fewest and most untimed calls of a long stay (`Side.stay_longer`), shared by two workloads where there are more than one."""
+
+LONG_SETS = 4
+"""Most sets for these; no call of the same process is timed on one of them."""
+
+LONG_WHOLE = 8
+"""One of these calls in so many is checked whole, by secret coin."""
+
 
 class Ages:
     """How many calls processes make before they are timed.
@@ -62,14 +71,19 @@ class Side:
         callers: Its runners, by workload.
 
     Attributes:
-        kept: By how many bytes each call changed its process's private memory, first calls on a shape left out.
+        kept: By how many bytes each call changed its process's private memory, by workload, first calls on a shape left out.
     """
 
     def __init__(self, clock: JudgedClock, contestant: Contestant, callers: Mapping[str, Caller]) -> None:
         self.clock, self.contestant, self.callers = clock, contestant, callers
-        self.kept: list[int] = []
+        self.kept: dict[str, list[int]] = {}
         self._unseen: dict[str, list[int]] = {}
         self._memory = 0
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether it is a kernel under judgement, and no trusted process."""
+        return not (self.contestant.trusted or self.contestant.resident)
 
     def warm(self, workload: Workload, order: Sequence[int], rng: np.random.Generator) -> None:
         """The first call on a shape, which is a build; then `order` says which sets come next."""
@@ -84,6 +98,19 @@ class Side:
             for number in range(calls):
                 values = self.clock.brief_set(int(rng.integers(BRIEF_SETS)))
                 self.call(brief, values, rng, evict=False, whole=True, counts=number > 0)
+
+    def stay_longer(self, workload: Workload, calls: int, rng: np.random.Generator) -> None:
+        """Untimed calls on a timed workload, after the first and before the timed ones: some caches cold, some not, a few checked whole.
+
+        What counts its calls on that workload meets these, and cannot tell them from timed ones.
+        """
+        unseen = self._unseen[workload.name]
+        apart = min(LONG_SETS, len(unseen) // 2)  # enough must be left to time calls on
+        stays, self._unseen[workload.name] = unseen[-apart:], unseen[:-apart]
+        for _ in range(calls if self.on_trial else 0):
+            values = self.clock.shelf.timed(workload, stays[int(rng.integers(len(stays)))])
+            whole = bool(rng.integers(LONG_WHOLE) == 0)
+            self.call(workload, values, rng, evict=bool(rng.integers(2)), whole=whole, counts=True)
 
     def samples(self, workload: Workload, rng: np.random.Generator, cluster: int, pair: int, calls: list[Call]) -> list[Sample]:
         """One half of a pair: the valid sample last, void ones before it, each on a set that its process has not seen."""
@@ -102,7 +129,7 @@ class Side:
                     round(self.clock.time_ns(call)),
                     call.wall_ns,
                     self.clock.void(call),
-                    call.claimed_ns,
+                    coarse(min(call.claimed_ns, call.wall_ns)),
                     call.position,
                 )
             )
@@ -147,11 +174,16 @@ class Side:
         except Fault as fault:
             raise fault if self.contestant.name == CANDIDATE else opponent_fault(self.contestant, fault) from None
         if counts and self._memory and call.memory_bytes:
-            self.kept.append(call.memory_bytes - self._memory)
+            self.kept.setdefault(workload.name, []).append(call.memory_bytes - self._memory)
         self._memory = call.memory_bytes
         if self.contestant.name != CANDIDATE:
             clock.heard(call)
         return call
+
+
+def coarse(claimed_ns: int) -> int:
+    """A claim to two digits: a kernel can write any number there, and what is kept of it is to tell a time and no more."""
+    return int(float(f"{claimed_ns:.1e}"))
 
 
 def opponent_fault(opponent: Contestant, fault: Fault) -> Exception:
@@ -161,5 +193,4 @@ def opponent_fault(opponent: Contestant, fault: Fault) -> Exception:
     """
     if opponent.resident:
         return Unavailable(f"the process of '{opponent.name}' died: {fault.detail or fault.reason}")
-    said = f"the opponent '{opponent.name}' failed: {fault.verdict}, {fault.reason}: {fault.detail}"
-    return Fault(Verdict.INFRASTRUCTURE, Reason.OPPONENT, said[:300])
+    return Fault(Verdict.INFRASTRUCTURE, Reason.OPPONENT, f"the opponent '{opponent.name}' failed: {fault.verdict}, {fault.reason}")

@@ -7,7 +7,9 @@ ones, and what they say must agree with the others; and a process may not keep m
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Sequence
+from itertools import chain
 from statistics import fmean, variance
 
 from evokern.evaluator.timing.series import Series
@@ -34,6 +36,15 @@ FEWEST_CALLS = 4
 OFTEN = 1 / 4
 """Share of calls that must have kept that much: one that grows a pool once does no harm."""
 
+KEPT_EACH = mmap.PAGESIZE
+"""Bytes that a process may keep with every call of a stay, which is many calls of one process on one workload."""
+
+KEPT_LEAST = 128 << 10
+"""Bytes that each half of a stay must have kept besides: the kernel's count of resident pages is off by some tens of them."""
+
+SETTLES = 3
+"""Calls of a stay in which allocators may still grow."""
+
 
 def slows_down(series: Series, who: str, opponent: str) -> bool:
     """Whether older processes of one contestant are slower than fresh ones, its opponent as the measure of the machine."""
@@ -54,12 +65,22 @@ def _some_slower(old: Sequence[float], young: Sequence[float]) -> bool:
     return sum(value > limit for value in old) >= FEWEST
 
 
-def keeps_memory(kept: Sequence[int]) -> bool:
+def keeps_memory(stays: Sequence[Sequence[int]]) -> bool:
     """Whether processes keep more and more memory.
 
     Args:
-        kept: By how many bytes each of their calls changed the private memory of its process, first calls on a shape left out.
+        stays: By process and workload, by how many bytes each call changed the private memory of its process, first calls on a shape
+            left out.
     """
-    if len(kept) < FEWEST_CALLS or fmean(kept) <= KEPT_BYTES:
-        return False
-    return sum(k > KEPT_BYTES for k in kept) >= OFTEN * len(kept)
+    kept = list(chain.from_iterable(stays))
+    if len(kept) >= FEWEST_CALLS and fmean(kept) > KEPT_BYTES and sum(k > KEPT_BYTES for k in kept) >= OFTEN * len(kept):
+        return True
+    long = [stay for stay in stays if len(stay) >= SETTLES + FEWEST_CALLS]
+    return bool(long) and sum(map(_grows, long)) >= OFTEN * len(long)
+
+
+def _grows(stay: Sequence[int]) -> bool:
+    """Whether memory grew in both halves of a stay: a pool that is made once grows in one of them."""
+    settled = stay[SETTLES:]
+    half = len(settled) // 2
+    return all(sum(part) > max(KEPT_EACH * len(part), KEPT_LEAST) for part in (settled[:half], settled[half:]))

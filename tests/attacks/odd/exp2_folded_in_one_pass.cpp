@@ -16,7 +16,7 @@ extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_b
       for (int64_t j = from; j < to; ++j) next = in[j] > next ? in[j] : next;
       const float shift = -next * 1.44269504f;
       for (int64_t j = from; j < to; ++j) part += exponential(in[j], shift);
-      total = (next > peak ? total * exponential(peak, shift) : total) + part;
+      total = (next > peak ? total * exp2f((peak - next) * 1.44269504f) : total) + part;
       peak = next;
     }
     const float shift = -peak * 1.44269504f;

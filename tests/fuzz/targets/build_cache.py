@@ -15,19 +15,21 @@ _KEY = "k"
 
 def once(data: bytes) -> None:
     first, second = (part.encode("utf-8", "surrogateescape") for part in halves(data))
-    for digest in (first, hashlib.sha256(second).hexdigest().encode()):
-        _used(digest, second)
+    digest = hashlib.sha256(second).hexdigest()
+    for seal in (first, product._sealed(b"", _KEY, digest, second)):
+        _used(seal, second)
 
 
-def _used(digest: bytes, content: bytes) -> None:
+def _used(seal: bytes, content: bytes) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name) / _KEY
         folder.mkdir()
         (folder / product.LIBRARY).write_bytes(content)
-        (folder / "sha256").write_bytes(digest)
+        (folder / product._SEAL).write_bytes(seal)
         (folder / product._TRAITS).write_bytes(content)
-        traits = product.traits_beside(folder / product.LIBRARY)
-        assert all(isinstance(key, str) and isinstance(value, str) for key, value in traits.items())
         found = product.Product.find(Path(name), _KEY)
-        assert found is None or hashlib.sha256(found.path.read_bytes()).hexdigest() == found.digest
+        if found is not None:
+            assert all(isinstance(key, str) and isinstance(value, str) for key, value in found.traits.items())
+            assert hashlib.sha256(found.path.read_bytes()).hexdigest() == found.digest
         assert (found is None) != folder.is_dir()
+        assert product.Product.find(Path(name), _KEY, b"another's") is None

@@ -103,6 +103,29 @@ def test_a_kernel_may_ask_for_workspace(load: Callable[..., loader.LoadedKernel]
         del kernel
 
 
+def test_what_a_call_is_handed_is_gone_after_it(load: Callable[..., loader.LoadedKernel]) -> None:
+    kernel = load(
+        """
+        static DLTensor* const* kept; static DLTensor* tensor; static int64_t *shape, *strides; static float* scalar;
+        extern "C" int run(DLTensor* const* args, int, void*, size_t, void*) {
+          DLTensor* const* const before = kept;
+          const bool good = !before || (before != args && before[0] != tensor && tensor->shape != shape && *shape != 2 && *strides != 5
+              && tensor->ndim != 2 && *scalar != 3.0f);
+          if (args[0]->ndim != 2 || args[0]->shape[0] != 2 || args[0]->strides[0] != 5 || args[0]->byte_offset || !args[1]->strides
+              || evokern::scalar<float>(args[1]) != 3.0f) return 2;
+          kept = args; tensor = args[0]; shape = tensor->shape; strides = tensor->strides; scalar = evokern::data<float>(args[1]);
+          return good ? 0 : 1;
+        }
+        extern "C" size_t workspace_size(DLTensor* const* args, int) { return run(args, 2, 0, 0, 0); }
+        """
+    )
+    with mmap.mmap(-1, 4096) as window:
+        kernel.bind([Spec(2, 32, 2), Spec(2, 32, 0)], [address(window), 0], 0)
+        go = Go(Place(8, (2, 3), (5, 1)), Place(scalar=np.float32(3).tobytes() + bytes(4)))
+        assert [kernel.run(go) or kernel.workspace_size(go) for _ in range(2 * loader.RECORDS)] == [0] * (2 * loader.RECORDS)
+        del kernel
+
+
 def test_each_library_is_its_own(load: Callable[..., loader.LoadedKernel]) -> None:
     kernels = [load(f'extern "C" int run() {{ return {number}; }}') for number in range(3)]
     assert [kernel.run(Go()) for kernel in kernels] == [0, 1, 2]

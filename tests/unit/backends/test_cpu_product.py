@@ -22,7 +22,7 @@ def test_stored_product_is_found_by_its_key(tmp_path: Path) -> None:
     assert stored.digest == hashlib.sha256(LIBRARY).hexdigest()
     assert stored.path.read_bytes() == LIBRARY
     assert stored.path.stat().st_mode & 0o222 == 0
-    assert product.traits_beside(stored.path) == {"simd": "wide"}
+    assert stored.traits == {"simd": "wide"}
     assert os.listdir(tmp_path) == ["key"]
 
 
@@ -38,7 +38,7 @@ def test_damaged_product_is_built_again(tmp_path: Path) -> None:
 def test_second_writer_takes_what_the_first_wrote(tmp_path: Path) -> None:
     first = Product.store(tmp_path, "key", LIBRARY, {"a": "1"})
     assert Product.store(tmp_path, "key", b"other", {"a": "2"}) == first
-    assert product.traits_beside(first.path) == {"a": "1"}
+    assert first.traits == {"a": "1"}
 
 
 def test_half_written_product_does_not_count(tmp_path: Path) -> None:
@@ -48,8 +48,49 @@ def test_half_written_product_does_not_count(tmp_path: Path) -> None:
     assert Product.store(tmp_path, "key", LIBRARY, {}).path.is_file()
 
 
-def test_library_without_traits(tmp_path: Path) -> None:
-    assert product.traits_beside(tmp_path / product.LIBRARY) == {}
+SEAL = b"a key of the judge's own"
+
+
+def stored(cache: Path, key: str, library: bytes = LIBRARY, seal: bytes = SEAL) -> Path:
+    return Product.store(cache, key, library, {"needs": key}, seal).path.parent
+
+
+def test_a_product_in_another_ones_place_is_not_taken(tmp_path: Path) -> None:
+    fast, slow = stored(tmp_path, "fast"), stored(tmp_path, "slow", b"slow")
+    fast.rename(tmp_path / "aside")
+    slow.rename(fast)
+
+    assert Product.find(tmp_path, "fast", SEAL) is None
+    assert not fast.exists()
+    assert Product.store(tmp_path, "fast", LIBRARY, {}, SEAL).path.read_bytes() == LIBRARY
+
+
+@pytest.mark.parametrize("part", [product.LIBRARY, product._TRAITS, product._SEAL])
+def test_a_part_of_another_product_is_not_taken(tmp_path: Path, part: str) -> None:
+    fast, slow = stored(tmp_path, "fast"), stored(tmp_path, "slow", b"slow")
+    (slow / part).replace(fast / part)
+
+    assert Product.find(tmp_path, "fast", SEAL) is None
+
+
+def test_a_product_that_somebody_else_sealed_is_not_taken(tmp_path: Path) -> None:
+    for seal in (b"", b"guessed"):
+        stored(tmp_path, "key", b"somebody else's", seal)
+        assert Product.find(tmp_path, "key", SEAL) is None
+        stored(tmp_path, "key", b"somebody else's", seal)
+        assert Product.store(tmp_path, "key", LIBRARY, {}, SEAL).path.read_bytes() == LIBRARY
+
+
+def test_traits_that_are_none_are_empty(tmp_path: Path) -> None:
+    for text in (b"[]", b'{"a": 1}', b"\xff", b"[" * 100_000):
+        folder = stored(tmp_path, "key")
+        (folder / product._TRAITS).unlink()
+        (folder / product._TRAITS).write_bytes(text)
+        (folder / product._SEAL).unlink()
+        (folder / product._SEAL).write_bytes(product._sealed(SEAL, "key", hashlib.sha256(LIBRARY).hexdigest(), text))
+        found = Product.find(tmp_path, "key", SEAL)
+        assert found is not None and found.traits == {}
+        (folder / product._SEAL).unlink()
 
 
 def test_key_depends_on_every_part() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+import evokern
 from evokern.cli import app as application
+from evokern.engine import Engine
 
 Shell = Callable[..., Any]
 
@@ -95,7 +97,47 @@ def test_a_full_disk_is_code_3_wherever_it_shows(shell: Shell, monkeypatch: pyte
     answer = shell("run", "--json")
     assert answer.code == 3
     assert "No space left" in answer.document["what"]
-    assert "evokern resume" in answer.document["mend"]
+    assert "Free some space" in answer.document["mend"]
+    assert "resume" not in answer.document["mend"], "nothing says that a run was recorded"
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_disk_that_fills_while_a_run_is_on_says_to_resume_where_the_run_is_recorded(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, recorded: bool
+) -> None:
+    async def full(engine: Engine) -> None:
+        engine.recorded = recorded
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Engine, "run", full)
+    answer = shell("run", "--task", "softmax", "--evals", "1")
+    assert (answer.code, answer.err.count("\n")) == (3, 1)
+    assert ("evokern resume softmax-" in answer.err) is recorded
+
+
+def test_more_threads_than_processors_are_refused_before_a_run_is_recorded(shell: Shell) -> None:
+    answer = shell("run", "--task", "softmax", "--threads", "9999")
+    assert answer.code == 2
+    assert "9999 threads on" in answer.err
+    assert shell("status").code == 3, "no run has been made"
+
+
+def test_flags_that_choose_attacks_are_refused_where_none_are_judged(shell: Shell) -> None:
+    answer = shell("doctor", "--sample", "3")
+    assert answer.code == 2
+    assert "--attacks" in answer.err
+
+
+@pytest.mark.parametrize(("argv", "code"), [([], 0), (["task"], 2)])
+def test_bare_commands_print_their_help(shell: Shell, argv: list[str], code: int) -> None:
+    answer = shell(*argv)
+    assert (answer.code, answer.err) == (code, "")
+    assert answer.out.startswith("Usage: evokern")
+
+
+def test_the_version_is_printed(shell: Shell) -> None:
+    answer = shell("--version")
+    assert (answer.code, answer.out) == (0, f"evokern {evokern.__version__}\n")
 
 
 def test_ctrl_c_is_code_130(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,8 @@ def test_a_refused_kernel_is_told_in_words_that_cannot_steer_a_terminal(shell: S
     assert r"detail:        row 3\x1b[2J fake: passed" in text
     assert "[31 more lines" in text
     assert "line 59" in text
+    assert "for an auditor: 1 remark\n" in text
+    assert r"clock        reads \x1b[2J (line 2)" in text, "whole, as `eval` keeps no kernel to be shown later"
     assert text.replace("\n", "").isprintable()
     document = shell("show", CLOCKED.short, "--json").document
     assert document["source"] == CLOCKED.source

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evokern.event import Proposal
+from evokern import record
+from evokern.engine import Engine
+from evokern.evaluation import Ratio
+from evokern.evaluator.signing import Signer
+from evokern.evaluator.statement import Closing, ClosingRow
+from evokern.event import Event, Proposal, RunSettings
 from evokern.kernel import Candidate, Kernel
 from evokern.model.protocol import Message
 from evokern.operators.author import transcript
-from evokern.store import Journal, payload
+from evokern.store import DATABASE, Journal, payload
 from evokern.task import DType
 
 Shell = Callable[..., Any]
@@ -48,8 +55,9 @@ def test_status_says_how_the_run_stands(shell: Shell) -> None:
     assert document["verdicts"] == {"passed": 5, "wrong": 1}
     assert document["evaluated"] == 6
     assert document["budget"]["left"] == {"seconds": 0.0, "evaluations": 44, "tokens": None, "usd": None}
-    assert [island["elites"] for island in document["islands"]] == [2, 2]
-    assert document["model"] is None
+    assert [island["elites"] for island in document["islands"]] == [1, 1], "the others lost their cell to a faster one"
+    assert [island["best"] for island in document["islands"]] == [kernel(3).id, kernel(1).id]
+    assert document["model"] is document["closing"] is None
     text = shell("status", RUN[:12]).out
     assert kernel(1).short in text
     assert "passed 5, wrong 1" in text
@@ -83,10 +91,70 @@ def test_show_prints_what_a_model_was_asked_turn_by_turn_and_the_document_keeps_
     assert appearance["prompt"] == asked
 
 
+def write(home: Path, *events: Event) -> None:
+    async def append() -> None:
+        with Journal(home) as journal:
+            await journal.append(events)
+
+    asyncio.run(append())
+
+
+def closing_of(home: Path, ratio: float, *, signed: bool = True) -> Event:
+    """The closing of the run: one workload, measured once more."""
+    versus = {"eager": Ratio(ratio, ratio * 0.97, ratio * 1.03, 40, 8)}
+    row = ClosingRow("cols=4096,rows=2048", False, 4000.0, {"eager": 5000.0}, "eager", versus, 0.5)
+    closing = Closing((row,), (), True, 0.9, "")
+    closing = Signer.of_home(home).sign(closing) if signed else closing
+    return payload.closed(RUN, 0, {"closing": record.to_json(closing), "summary": {"kernel": kernel(1).id}})
+
+
+def test_status_counts_visitors_and_shows_what_the_end_measured(shell: Shell, run_in: Path) -> None:
+    write(run_in, payload.migrated(RUN, payload.Migrated(kernel(1).id, 1, 0)), closing_of(run_in, 1.25))
+    document = shell("status", "--json").document
+    assert [island["best"] for island in document["islands"]] == [kernel(1).id, kernel(1).id]
+    assert document["closing"]["ratio"]["estimate"] == pytest.approx(1.25)
+    assert (document["closing"]["kernel"], document["closing"]["held_out_correct"]) == (kernel(1).id, True)
+    assert "measured once more at the end: 1.25x [1.21, 1.29]" in shell("status").out
+
+
+def test_a_closing_that_no_judge_of_this_home_signed_is_not_shown(shell: Shell, run_in: Path) -> None:
+    write(run_in, closing_of(run_in, 9.0, signed=False))
+    assert shell("status", "--json").document["closing"] is None
+
+
 @pytest.mark.usefixtures("run_in")
 def test_an_id_that_fits_nothing_is_code_2(shell: Shell) -> None:
     assert shell("show", "zzzz").code == 2
     assert shell("status", "rmsnorm").code == 2
+    assert f"There are {RUN}" in shell("status", "rmsnorm").err
+
+
+def test_a_row_that_is_no_json_is_one_line_that_names_it(shell: Shell, run_in: Path) -> None:
+    with closing(sqlite3.connect(run_in / DATABASE)) as raw, raw:
+        raw.execute("DROP TRIGGER event_no_update")
+        (row,) = raw.execute("UPDATE event SET payload = '{' WHERE kind = 'evaluated' AND position = 4 RETURNING sequence").fetchone()
+    for command in (["status"], ["top"], ["show", kernel(1).short]):
+        answer = shell(*command)
+        assert answer.code == 3
+        assert answer.err.count("\n") == 1
+        assert all(word in answer.err for word in (RUN, f"row {row} ", "evokern verify"))
+    assert f"(row {row}) " in shell("verify").out
+
+
+def test_a_run_whose_budget_is_used_up_is_not_resumed(shell: Shell, run_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "__init__", _of_no_task)
+    write(run_in, closing_of(run_in, 1.25))
+    before = (run_in / DATABASE).read_bytes()
+    answer = shell("resume", RUN)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "nothing is left of its budget of seconds" in answer.err
+    assert "--minutes" in answer.err
+    assert (run_in / DATABASE).read_bytes() == before
+
+
+def _of_no_task(engine: Engine, settings: RunSettings, *, home: Path, run_id: str, **_: object) -> None:
+    """An engine whose task is not looked for."""
+    engine.settings, engine.home, engine.run_id = settings, home, run_id
 
 
 @pytest.mark.usefixtures("run_in")

@@ -11,7 +11,7 @@ import pytest
 
 from evokern.engine.steward import Steward, StewardSettings
 from evokern.errors import Unavailable
-from evokern.evaluation import Evaluation, Reason, Rung, Verdict
+from evokern.evaluation import REASONS, Evaluation, Reason, Rung, Verdict
 from evokern.evaluator.statement import Health, charged
 from evokern.executor.floor import Floor
 from evokern.kernel import Candidate, Kernel
@@ -107,6 +107,18 @@ def test_what_goes_wrong_in_the_gate_is_told_as_one_bit() -> None:
     found = charged(failed)
     assert (found.verdict, found.reason, found.passed_held_out) == (Verdict.HELD_OUT_FAILED, Reason.HELD_OUT, False)
     assert "4099" not in str(found)
+    assert found.detail == REASONS[Reason.HELD_OUT]
+
+
+def test_a_judge_that_dies_in_the_gate_has_told_a_bit_each_time() -> None:
+    class DiesInTheGate(Scripted):
+        async def evaluate(self, candidate: Candidate, incumbent: Kernel | None) -> Evaluation:
+            return replace(await super().evaluate(candidate, incumbent), rung=Rung.GATE, passed_held_out=None)
+
+    steward, _ = steward_of(DiesInTheGate({"a": [HOST, HOST]}))
+    found = run(steward.evaluate(candidate("a"), None))
+    assert (found.verdict, found.passed_held_out) == (Verdict.HELD_OUT_FAILED, False)
+    assert steward.take_bits(candidate("a").id) == 2
 
 
 @pytest.mark.parametrize("reason", [Reason.DEADLINE_RUN, Reason.MEMORY])

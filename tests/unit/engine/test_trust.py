@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evokern.archive import GridArchive
-from evokern.engine.sealing import Audit, audit
+from evokern.engine.sealing import Audit, audit, recorded_runs
 from evokern.errors import EvokernError
 from evokern.evaluation import Evaluation, Reason, Verdict
 from evokern.evaluator.signing import ENROLLED, SEED_BYTES, Signer
@@ -251,6 +251,48 @@ def test_a_chain_that_was_made_anew_does_not_fit_its_seals(home: Path, closed: s
 def test_tables_beside_the_chain_are_checked_too(home: Path, closed: str, statement: str, told: str) -> None:
     tamper(home, statement)
     assert any(told in one.what for one in checked(home, closed).findings)
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE candidate SET operator = 'mutate'", "is listed otherwise than its proposal"),
+        ("UPDATE candidate SET parents = '[]', edits = '[\"other\"]' WHERE operator <> 'seed'", "is listed otherwise than its proposal"),
+        ("DELETE FROM candidate", "is listed otherwise than its proposal"),
+        ("INSERT INTO candidate SELECT run, 'ff' || kernel_id, number, operator, island, parents, edits, at FROM candidate LIMIT 1",
+         "which no event proposed"),
+        ("UPDATE run SET state = 'running'", "than its events say: state"),
+        ("UPDATE run SET settings = replace(settings, '\"seed\": 7', '\"seed\": 8')", "than its events say: settings"),
+        ("UPDATE run SET reason = 'x', started = 0, ended = NULL", "than its events say: ended, reason, started"),
+        ("DELETE FROM run", "has events, and no row"),
+    ],
+)  # fmt: skip
+def test_what_lists_show_is_compared_with_the_events(home: Path, closed: str, statement: str, told: str) -> None:
+    tamper(home, statement)
+    assert any(told in one.what for one in checked(home, closed).findings)
+
+
+def test_a_run_that_is_gone_is_told_by_what_is_left_beside_the_journal(home: Path, closed: str) -> None:
+    tamper(home, *(f"DELETE FROM {table}" for table in ("event", "run", "candidate", "evaluation", "kernel")))
+    with Journal(home, read_only=True) as journal:
+        assert recorded_runs(journal) == [closed]
+    assert any("has no event" in one.what for one in checked(home, closed).findings)
+
+
+def test_a_closed_run_without_its_seal_beside_the_journal_is_a_finding(home: Path, closed: str) -> None:
+    (home / "runs" / f"{closed}.seal").unlink()
+    assert [one.what for one in checked(home, closed).findings] == ["was sealed, and its seal beside the journal is missing"]
+    tamper(home, "DELETE FROM event WHERE kind = 'sealed'")
+    assert [one.what for one in checked(home, closed).findings] == ["was sealed, and its seal beside the journal is missing"]
+
+
+def test_events_after_the_last_seal_are_counted(settings: RunSettings, home: Path, closed: str) -> None:
+    assert checked(home, closed).unsealed == 0
+    engine = begin(settings, home, SimExecutor(lambda _: Landed(0.0, Verdict.WRONG, Reason.TOLERANCE)))
+    with pytest.raises(EvokernError):
+        run(engine)
+    found = checked(home, engine.run_id)
+    assert (found.findings, found.unsealed) == ([], found.events)
 
 
 def test_a_run_that_was_killed_is_whole_and_simply_not_sealed(settings: RunSettings, home: Path) -> None:

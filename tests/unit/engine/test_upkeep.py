@@ -58,7 +58,7 @@ def test_a_champion_that_fails_as_an_opponent_is_judged_again_and_withdrawn_and_
     settings: RunSettings, home: Path
 ) -> None:
     executor = Breaking(far, when=15, capacity=1)
-    engine = begin(replace(settings, budget=Budget(evaluations=40)), home, executor)
+    engine = begin(replace(settings, budget=Budget(evaluations=28)), home, executor)
     summary = run(engine)
     withdrawn = of(engine, EventKind.WITHDRAWN)
     assert withdrawn
@@ -66,16 +66,16 @@ def test_a_champion_that_fails_as_an_opponent_is_judged_again_and_withdrawn_and_
     assert summary["withdrawn"] == len(withdrawn)
     verdicts = [body.evaluation for body in of(engine, EventKind.EVALUATED)]
     assert not any(found.reason is Reason.OPPONENT for found in verdicts), "no challenger was charged"
-    assert summary["evaluated"] == 40
+    assert summary["evaluated"] == 28
     assert_consistent(engine)
-    again = resume(engine, budget=Budget(evaluations=41))
+    again = resume(engine, budget=Budget(evaluations=29))
     run(again)
     assert_consistent(again)
 
 
 def test_a_champion_that_passes_when_it_is_judged_again_stays_until_too_many_accuse_it(settings: RunSettings, home: Path) -> None:
     executor = Breaking(far, when=15, alone_too=False, capacity=1)
-    engine = begin(replace(settings, budget=Budget(evaluations=40)), home, executor)
+    engine = begin(replace(settings, budget=Budget(evaluations=28)), home, executor)
     run(engine)
     withdrawn = of(engine, EventKind.WITHDRAWN)
     assert withdrawn
@@ -127,7 +127,7 @@ class Luck(SimExecutor):
 
 @pytest.mark.usefixtures("hurried")
 def test_a_champion_is_measured_again_and_its_score_follows(settings: RunSettings, home: Path) -> None:
-    engine = begin(replace(settings, budget=Budget(evaluations=40)), home, Luck())
+    engine = begin(replace(settings, budget=Budget(evaluations=28)), home, Luck())
     run(engine)
     measured = of(engine, EventKind.REMEASURED)
     assert {body.why for body in measured} == {"schedule", "end"}
@@ -141,7 +141,7 @@ def test_a_champion_is_measured_again_and_its_score_follows(settings: RunSetting
     with Journal(home, read_only=True) as journal:
         counts = journal.verdict_counts(engine.run_id)
         shown = {entry.kernel_id: entry.score for entry in journal.top(engine.run_id, 1000)}
-    assert sum(counts.values()) == 40, "who is measured again is not counted again"
+    assert sum(counts.values()) == 28, "who is measured again is not counted again"
     assert all(shown[kernel_id].log < 0.03 * 40 + 0.1 for kernel_id in again)
     assert_consistent(engine)
 
@@ -186,7 +186,7 @@ def test_a_judge_that_told_more_than_a_bit_an_answer_has_its_set_retired_sooner(
     settings: RunSettings, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "REMEASURE_SECONDS", 1e9)
-    engine = begin(replace(settings, budget=Budget(evaluations=40)), home, Late(landscape, latency_s=0.02))
+    engine = begin(replace(settings, budget=Budget(evaluations=28)), home, Late(landscape, latency_s=0.02))
     run(engine)
     assert [body.epoch for body in of(engine, EventKind.ROTATED)] == [1]
 

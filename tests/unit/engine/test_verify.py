@@ -13,12 +13,13 @@ import pytest
 
 from evokern.cli.app import answer
 from evokern.cli.promote import refusal_of
+from evokern.errors import EvokernError
 from evokern.evaluation import Evaluation, Reason, Tier, Verdict
 from evokern.evaluator.signing import SEED_BYTES, Judges, Signer
 from evokern.event import Budget, RunSettings
 from evokern.store import DATABASE
 from evokern.testing.requests import evaluated, row_task
-from evokern.testing.sim_executor import SIM
+from evokern.testing.sim_executor import SIM, Landed, SimExecutor
 from tests.unit.test_engine import begin, run
 
 SIGNER, STRANGER = Signer(b"s" * SEED_BYTES), Signer(b"x" * SEED_BYTES)
@@ -65,6 +66,21 @@ def test_a_changed_and_a_missing_row_are_named_and_the_exit_code_says_so(
     said = capsys.readouterr().out
     assert "event 2 (row " in said
     assert "event 5 is missing" in said
+
+
+def test_what_is_not_sealed_yet_and_a_run_that_is_gone_are_said(
+    run_id: str, settings: RunSettings, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "runs" / "gone-20261130T1200-abcd.seal").write_text("{}")
+    engine = begin(settings, home, SimExecutor(lambda _: Landed(0.0, Verdict.WRONG, Reason.TOLERANCE)))
+    with pytest.raises(EvokernError):
+        run(engine)
+    capsys.readouterr()
+    assert answer(["verify", engine.run_id]) == 0
+    assert "events not sealed yet" in capsys.readouterr().out
+    assert answer(["verify", "gone"]) == 1
+    assert "gone-20261130T1200-abcd: NOT as it was written" in capsys.readouterr().out
+    assert verified(capsys)[1]["whole"] is False
 
 
 def test_a_run_that_is_not_there_is_a_usage_error(run_id: str, capsys: pytest.CaptureFixture[str]) -> None:

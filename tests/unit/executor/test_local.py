@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evokern import errors, record
-from evokern.evaluation import BASELINE, Evaluation, Ratio, Reason, Verdict
-from evokern.evaluator.statement import Assignment, Closing, ClosingRow, Finish, Opening, Preparation, WorkloadTimes
+from evokern.evaluation import BASELINE, REASONS, Evaluation, Ratio, Reason, Rung, Verdict
+from evokern.evaluator.statement import Assignment, Closing, ClosingRow, Finish, Opening, Preparation, WorkloadTimes, charged
 from evokern.executor.local import LocalExecutor, _error, _Judge
 from evokern.kernel import Kernel
 from evokern.task import DType
@@ -78,18 +80,38 @@ def test_an_executor_that_was_never_opened_can_be_closed(tmp_path: Path) -> None
     asyncio.run(executor.close())
 
 
+async def heard(executor: LocalExecutor, message: dict[str, Any]) -> _Judge:
+    """A judge of the executor that says one thing and is gone."""
+    reader = asyncio.StreamReader()
+    reader.feed_data(json.dumps(message).encode() + b"\n")
+    reader.feed_eof()
+    judge = _Judge(None, reader, None, str, executor._reached)  # type: ignore[arg-type] - listens only
+    await judge._listener
+    return judge
+
+
+@pytest.mark.parametrize(("rung", "passed", "verdict"), [(Rung.GATE, None, Verdict.HELD_OUT_FAILED), (Rung.MEASURE, True, Verdict.CRASHED)])
+def test_of_a_judge_that_dies_in_the_gate_the_kernel_s_bit_is_all_that_is_told(
+    tmp_path: Path, rung: Rung, passed: bool | None, verdict: Verdict
+) -> None:
+    task = row_task(tmp_path)
+    known = replace(evaluated("int x;", task).evaluation, measurements=(), confirmed=False, rung=rung, passed_held_out=passed)
+    executor = LocalExecutor(Opening(str(task.folder), DType.FLOAT32, "cpu", 1, str(tmp_path)))
+    asyncio.run(heard(executor, {"reached": record.to_json(known)}))
+    found = charged(executor._infrastructure(Assignment(Kernel("cpp", "int x;"))))
+    assert (found.verdict, found.passed_held_out) == (verdict, verdict is Verdict.CRASHED)
+    if rung is Rung.GATE:
+        refused = replace(known, verdict=verdict, reason=Reason.HELD_OUT, detail=REASONS[Reason.HELD_OUT], passed_held_out=False)
+        assert found == refused, "as of every other that failed there"
+
+
 def test_a_judge_may_ask_for_another_held_out_set_of_the_epoch_that_it_is_in(tmp_path: Path) -> None:
     executor = LocalExecutor(Opening("folder", DType.FLOAT32, "cpu", 1, str(tmp_path), epoch=3))
 
-    async def heard(message: dict[str, int]) -> bool:
-        reader = asyncio.StreamReader()
-        reader.feed_data(json.dumps(message).encode() + b"\n")
-        reader.feed_eof()
-        judge = _Judge(None, reader, None, str)  # type: ignore[arg-type] - listens only
-        await judge._listener
-        executor._judge = judge
+    def worn_after(message: dict[str, Any]) -> bool:
+        executor._judge = asyncio.run(heard(executor, message))
         return executor.is_worn()
 
     assert not executor.is_worn()
-    assert asyncio.run(heard({"worn": 3}))
-    assert not asyncio.run(heard({"worn": 2})), "that one was retired already"
+    assert worn_after({"worn": 3})
+    assert not worn_after({"worn": 2}), "that one was retired already"

@@ -149,11 +149,13 @@ FORBIDDEN: Mapping[str, tuple[int, int]] = {
     "quotactl": (179, 60), "lookup_dcookie": (212, 18), "migrate_pages": (256, 238), "move_pages": (279, 239), "vhangup": (153, 58),
     "seccomp": (317, 277), "landlock_create_ruleset": (444, 444), "setuid": (105, 146), "setgid": (106, 144), "capset": (126, 91),
     "sethostname": (170, 161), "rt_sigqueueinfo": (129, 138), "tkill": (200, 130), "readahead": (187, 213), "remap_file_pages": (216, 234),
+    "preadv2": (327, 286), "cachestat": (451, 451), "process_mrelease": (448, 448),
 }  # fmt: skip
 FOR_OTHERS = (
     "pipe2", "socket", "socketpair", "memfd_create", "eventfd2", "epoll_create1", "timerfd_create", "timer_create", "sysinfo", "statfs",
     "fstatfs", "statx", "times", "flock", "ioctl", "fadvise64", "mincore", "mlock", "mbind", "getdents64", "readlinkat", "mkdirat",
     "unlinkat", "ftruncate", "setrlimit", "setitimer", "wait4", "setsid", "getppid", "umask", "dup", "getsockopt", "sendfile",
+    "waitid", "getrusage",
 )  # fmt: skip
 """What a builder or task code may ask for, and a kernel not."""
 
@@ -171,6 +173,13 @@ def test_what_a_kernel_may_not_ask_for(name: str) -> None:
     machine = next(machine for machine, (_, column) in MACHINES.items() if NUMBERS[name][column] is not None)
     assert answered(Policy.KERNEL, machine, name) == ERROR | errno.ENOSYS
     assert answered(Policy.TORCH, machine, name) in (ALLOW, ERROR | errno.EPERM)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_kernel_gives_no_advice_about_files(machine: str) -> None:
+    told = {advice for advice in range(128) if answered(Policy.KERNEL, machine, "madvise", 0, 0, advice) == ALLOW}
+    # Of asm-generic/mman-common.h: NORMAL, DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK.
+    assert told == {0, 4, 8, 14, 15, 16, 17, 18, 19}
 
 
 @pytest.mark.parametrize("policy", Policy)

@@ -7,6 +7,7 @@ import faulthandler
 import itertools
 import mmap
 import os
+import resource
 import signal
 from collections.abc import Callable
 
@@ -46,6 +47,26 @@ def test_memory_is_shared_and_its_neighbours_are_not_there() -> None:
         assert in_a_child(lambda: ctypes.string_at(window.address, 1)) == -signal.SIGSEGV
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+def test_pages_that_exist_are_mapped_and_others_are_not_made() -> None:
+    pages = 512
+    size = 3 * pages * mmap.PAGESIZE
+    descriptor = shared(size)
+    with mmap.mmap(descriptor, size) as ours:
+        for page in (*range(pages), *range(2 * pages, 3 * pages)):
+            ours[page * mmap.PAGESIZE] = 7
+        kept = os.dup(descriptor)
+        window = Guarded(descriptor, size)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for start in (0, 2 * pages):
+            ctypes.memset(window.address + start * mmap.PAGESIZE, 1, pages * mmap.PAGESIZE)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < pages
+        assert ours[size - 1] == ours[0] == 1
+        assert os.lseek(kept, 0, os.SEEK_HOLE) == pages * mmap.PAGESIZE
+        assert os.lseek(kept, pages * mmap.PAGESIZE, os.SEEK_DATA) == 2 * pages * mmap.PAGESIZE
+        window.close()
+        os.close(kept)
 
 
 def test_windows_never_lie_beside_each_other() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import mmap
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +12,16 @@ from evokern.evaluator.call.window import (
     SLACK_BYTES,
     Frame,
     Placed,
+    Window,
     canary_broken,
     is_unmistakable,
     sentinel_left,
     sentinel_word,
+    shape_of,
     surround,
     words,
 )
+from evokern.evaluator.reference.held_out import draw
 from evokern.task import DType, load_task
 
 CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
@@ -132,8 +137,69 @@ def test_a_workspace_has_canaries_too(frame: Frame) -> None:
     assert len(places) > 10
 
 
-def test_a_window_cannot_change_its_size(frame: Frame) -> None:
-    import os
+def test_a_call_gets_the_workspace_that_was_asked_for_its_shapes(frame: Frame) -> None:
+    short, long = {"rows": 7, "cols": 33}, {"rows": 2, "cols": 100}
+    frame.add_workspace(5000, {shape_of(short): 0, shape_of(long): 4000, (("cols", 1), ("rows", 1)): 5000})
+    word = np.frombuffer(b"garbage!", np.uint8)
+    for axes, size in ((short, 0), (long, 4000), (short, 0)):
+        frame.place(axes, "contiguous", {"eps": 1e-6}, np.random.default_rng(0))
+        frame.place_workspace(word, np.random.default_rng(0))
+        assert frame.workspace_bytes == size
+        assert not frame.workspace_overrun(word)
+        assert frame.workspace is not None
+        frame.workspace.bytes[frame.workspace_offset + size + 8] ^= 1
+        assert frame.workspace_overrun(word)
 
+
+@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "cross_entropy", "bias_gelu"])
+def test_windows_have_one_size_whatever_they_are_for(name: str) -> None:
+    task = load_task(CORE / name)
+    visible = [dict(w.axes) for w in task.search]
+    held_out = [dict(w.axes) for epoch in range(20) for w in draw(task, b"key", epoch)]
+    sizes = []
+    for shapes in ([visible[-1]], [visible[0]], visible, held_out):
+        frame = Frame(task, DType.FLOAT32, shapes)
+        sizes.append({window: made.size for window, made in frame.windows.items()})
+        frame.close()
+    assert all(found == sizes[0] for found in sizes)
+
+
+def pages(window: Window) -> list[tuple[int, int]]:
+    """Where pages exist, from and to."""
+    found, end = [], 0
+    while end < window.size:
+        try:
+            start = os.lseek(window.descriptor, end, os.SEEK_DATA)
+        except OSError:
+            break
+        end = os.lseek(window.descriptor, start, os.SEEK_HOLE)
+        found.append((start, end))
+    return found
+
+
+def test_pages_of_large_windows_exist_where_calls_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = load_task(CORE / "softmax")
+    axes = {"rows": 7, "cols": 33}
+    assert all(pages(window) == [(0, window.size)] for window in Frame(task, DType.FLOAT32, [axes]).windows.values())
+    monkeypatch.setattr("evokern.evaluator.call.window.WHOLE_BYTES", 0)
+    frame = Frame(task, DType.FLOAT32, [axes])
+    frame.add_workspace(1 << 20, {shape_of(axes): 100})
+    assert frame.workspace is not None
+    made = [*frame.windows.values(), frame.workspace]
+    before = [pages(window) for window in made]
+    for window, ((start, first), (second, end)) in zip(made, before, strict=True):
+        assert (start, end) == (0, window.size)
+        assert 2 * SLACK_BYTES < first == end - second < 3 * SLACK_BYTES + 2 * mmap.PAGESIZE
+    word = np.frombuffer(b"garbage!", np.uint8)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        for one in frame.place(axes, ("contiguous", "offset", "padded")[seed % 3], {}, rng):
+            surround(one, word[:4])
+            canary_broken(one, word[:4])
+        frame.place_workspace(word, rng)
+    assert [pages(window) for window in made] == before
+
+
+def test_a_window_cannot_change_its_size(frame: Frame) -> None:
     with pytest.raises(PermissionError):
         os.ftruncate(frame.windows["x"].descriptor, 1)

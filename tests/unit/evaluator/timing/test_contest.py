@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evokern.evaluation import Reason, Sample, Verdict
 from evokern.evaluator.call.caller import Call, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, ResidentContestant
 from evokern.evaluator.timing.clock import JudgedClock
-from evokern.evaluator.timing.contest import Contest
+from evokern.evaluator.timing.contest import CHARGED, Contest
 from evokern.evaluator.timing.series import Series
 from evokern.evaluator.timing.wear import KEPT_BYTES
 
@@ -34,6 +36,15 @@ def contest(mine: Call, theirs: Call, opponent: ResidentContestant = EAGER, judg
     return Contest(judged, OURS, opponent, {"w": series}, {CANDIDATE: [mine] * count, opponent.name: [theirs] * count})
 
 
+def alternating(one: Call, other: Call, theirs: tuple[Call, Call], judged: JudgedClock, count: int = 16) -> Contest:
+    """As `contest`, with two kinds of calls in turn on both sides."""
+    series = Series(judged.null_ns)
+    calls = {CANDIDATE: [one, other] * (count // 2), EAGER.name: list(theirs) * (count // 2)}
+    for name, mine in calls.items():
+        series.samples += [Sample(name, i // 2, i % 2, c.cpu_ns, c.wall_ns, judged.void(c)) for i, c in enumerate(mine)]
+    return Contest(judged, OURS, EAGER, {"w": series}, calls)
+
+
 def charged(one: Contest) -> tuple[Verdict, Reason]:
     with pytest.raises(Fault) as caught:
         one.charge()
@@ -54,6 +65,40 @@ def test_one_that_the_machine_kept_waiting_is_not() -> None:
 
 def test_where_both_wait_the_machine_is_to_blame() -> None:
     contest(call(WORK_NS, WORK_NS), call(WORK_NS, WORK_NS)).charge()
+
+
+@pytest.mark.parametrize("pressure", [0.0, 0.5])
+def test_one_that_makes_every_second_call_void_is_charged(pressure: float) -> None:
+    judged = clock(pressure=pressure)
+    long = 10 * WORK_NS
+
+    one = alternating(call(), call(long, long), (call(), call()), judged)
+
+    assert one.series["w"].void_share(CANDIDATE) == 0.5
+    assert charged(one) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
+
+
+def test_where_every_second_call_of_both_is_void_nobody_is_charged() -> None:
+    long = call(10 * WORK_NS, 10 * WORK_NS)
+    for pressure in (0.0, 0.5):
+        alternating(call(), long, (call(), long), clock(pressure=pressure)).charge()
+
+
+def test_a_few_void_calls_are_not_charged() -> None:
+    one = contest(call(), call())
+    one.series["w"].samples[:5] = [replace(s, void="waited") for s in one.series["w"].samples[:5]]
+
+    one.charge()
+
+
+def test_sleep_in_some_calls_that_are_taken_again_adds_up_over_a_series() -> None:
+    judged, sleeps = clock(), call(WORK_NS, WORK_NS)
+    one = contest(call(), call(), judged=judged, count=48)
+    one.calls[CANDIDATE] += [sleeps] * 6
+    one.series["w"].samples += [Sample(CANDIDATE, i, 0, sleeps.cpu_ns, sleeps.wall_ns, judged.void(sleeps)) for i in range(6)]
+
+    assert one.series["w"].void_share(CANDIDATE) < CHARGED
+    assert charged(one) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
 
 
 def test_waiting_that_no_single_call_shows_adds_up_over_a_series() -> None:
@@ -79,7 +124,7 @@ def test_an_incumbents_fault_is_not_the_candidates() -> None:
 
 def test_memory_that_is_kept_with_every_call_is_wear() -> None:
     one = contest(call(), call())
-    one.kept[CANDIDATE] = [4 * KEPT_BYTES] * 16
+    one.kept[CANDIDATE] = [[4 * KEPT_BYTES] * 16]
 
     assert charged(one) == (Verdict.QUARANTINED, Reason.WEAR)
 

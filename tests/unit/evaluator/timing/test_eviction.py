@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import os
 
-from evokern.evaluator.timing.eviction import LEAST_BYTES, MOST_BYTES, Evictor
+from evokern.evaluator.timing.eviction import LEAST_BYTES, MOST_BYTES, PROVISIONAL_BYTES, Evictor
 
 
 def test_what_is_read_is_bounded_whatever_the_cache_is_said_to_have() -> None:
     assert Evictor(1).size == LEAST_BYTES
-    assert Evictor(1 << 40).size == MOST_BYTES
+    assert Evictor(1 << 40)._memory.nbytes == MOST_BYTES
+
+
+def test_until_it_is_known_how_much_must_be_read_it_is_not_all() -> None:
+    assert Evictor(1 << 40).size == PROVISIONAL_BYTES < MOST_BYTES
 
 
 def test_calibration_reads_no_more_than_all_and_finds_a_rate() -> None:

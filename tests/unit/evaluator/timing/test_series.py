@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Callable
 
 import pytest
 
 from evokern.evaluation import Sample
-from evokern.evaluator.timing.contest import CHARGED
 from evokern.evaluator.timing.series import AGREE, Series, measurement, merged, typical
 from evokern.task import Workload
 
@@ -41,7 +42,7 @@ def test_a_pair_with_a_void_half_does_not_count() -> None:
     assert ratio is not None
     assert math.isclose(ratio.estimate, 2.0)
     assert ratio.pairs == 8
-    assert found.void_share("eager") == CHARGED
+    assert found.void_share("eager") == 0.5
 
 
 def test_no_valid_pair_is_no_ratio() -> None:
@@ -91,6 +92,61 @@ def test_one_interrupted_call_is_nobodys_doing() -> None:
 
     assert ratio is not None
     assert ratio.estimate > 1.0  # 1.1: allocation 0 counts with its mean
+
+
+def alternating(ours: Callable[[int], float], *, noise: float, void: Callable[[int], bool] = lambda _: False) -> Series:
+    """A candidate whose n-th call takes `ours(n)` milliseconds and an even one, in processes of random age; void calls are taken again."""
+    rng, found = random.Random(3), Series(0.0)
+    for cluster in range(12):
+        number = rng.randrange(2)
+        for pair in range(2):
+            taken = True
+            while taken:
+                number += 1
+                taken = void(number)
+                time = round(1e6 * ours(number) * rng.lognormvariate(0, noise))
+                found.samples.append(Sample("candidate", cluster, pair, time, time, "waited" if taken else "", position=number))
+            time = round(1e6 * rng.lognormvariate(0, noise))
+            found.samples.append(Sample("eager", cluster, pair, time, time, position=pair))
+    return found
+
+
+def told(one: Series) -> float:
+    ratio = one.ratio("candidate", "eager")
+    assert ratio is not None
+    return ratio.estimate
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.03])
+def test_a_little_work_put_off_to_every_second_call_is_paid_for(noise: float) -> None:
+    assert told(alternating(lambda n: 1.0 + 0.14 * (n % 2), noise=noise)) == pytest.approx(1 / 1.07, rel=0.02)
+
+
+def test_calls_that_differ_no_more_than_the_opponents_count_with_the_least() -> None:
+    found = alternating(lambda _: 1.0, noise=0.03)
+
+    ours, theirs = found.by_cluster("candidate"), found.by_cluster("eager")
+    assert told(found) == pytest.approx(math.exp(sum(math.log(theirs[c] / ours[c]) for c in ours) / len(ours)))
+
+
+def test_what_void_calls_took_is_paid_for() -> None:
+    found = alternating(lambda n: 5.0 if n % 2 == 0 else 1.0, noise=0.003, void=lambda n: n % 2 == 0)
+
+    assert 0.3 < told(found) < 0.45  # it takes three times as long as the other on average
+
+
+def test_void_calls_that_the_opponent_has_as_well_are_the_machines() -> None:
+    found = series([(1000, 2000)] * 2)
+    found.samples += [Sample(who, c, 0, 50_000_000, 50_000_000, "waited") for who in ("candidate", "eager") for c in range(4)]
+
+    assert told(found) == pytest.approx(2.0)
+
+
+def test_one_void_call_is_nobodys_doing() -> None:
+    found = series([(1000, 2000)] * 2)
+    found.samples.append(Sample("candidate", 0, 0, 50_000_000, 50_000_000, "waited"))
+
+    assert told(found) == pytest.approx(2.0)
 
 
 def test_a_margin_widens_the_interval_on_both_sides() -> None:

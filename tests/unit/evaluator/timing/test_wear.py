@@ -4,7 +4,7 @@ import random
 
 from evokern.evaluation import Sample
 from evokern.evaluator.timing.series import Series
-from evokern.evaluator.timing.wear import FEWEST, FEWEST_CALLS, KEPT_BYTES, keeps_memory, slows_down
+from evokern.evaluator.timing.wear import FEWEST, FEWEST_CALLS, KEPT_BYTES, SETTLES, keeps_memory, slows_down
 
 RNG = random.Random(5)
 
@@ -53,12 +53,23 @@ def test_too_few_allocations_say_nothing() -> None:
 
 
 def test_memory_kept_with_every_call_is_found() -> None:
-    assert keeps_memory([2 * KEPT_BYTES] * FEWEST_CALLS)
-    assert keeps_memory([8 * KEPT_BYTES, 0] * FEWEST_CALLS)
+    assert keeps_memory([[2 * KEPT_BYTES] * FEWEST_CALLS])
+    assert keeps_memory([[8 * KEPT_BYTES, 0] * FEWEST_CALLS])
+    assert keeps_memory([[2 * KEPT_BYTES]] * FEWEST_CALLS)  # by as many processes
+
+
+def test_a_small_leak_shows_in_long_stays() -> None:
+    assert keeps_memory([[200 << 10] * (SETTLES + FEWEST_CALLS)])
+    assert keeps_memory([[8 << 10] * 64, *[[0] * 20] * 3])
+    assert keeps_memory([[0, 0, 0, 64 << 10] * 16])  # now and then
 
 
 def test_a_pool_that_grows_once_or_a_small_leak_does_no_harm() -> None:
-    assert not keeps_memory([100 * KEPT_BYTES, *[0] * 20])
-    assert not keeps_memory([KEPT_BYTES // 8] * 50)
-    assert not keeps_memory([0] * 50)
+    assert not keeps_memory([[100 * KEPT_BYTES, *[0] * 20]])
+    assert not keeps_memory([[*[0] * 20, 100 * KEPT_BYTES, *[0] * 20]])
+    assert not keeps_memory([[KEPT_BYTES, KEPT_BYTES // 2, KEPT_BYTES // 4, *[0] * 50]])  # allocators that settle
+    assert not keeps_memory([[200 << 10, -(200 << 10)] * 50])
+    assert not keeps_memory([[1 << 10] * 50])
+    assert not keeps_memory([[8 << 10] * 64, *[[0] * 20] * 4])  # one of five
+    assert not keeps_memory([[0] * 50])
     assert not keeps_memory([])
