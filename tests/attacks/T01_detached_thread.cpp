@@ -3,16 +3,15 @@
 // expect: hacked/early_completion
 #include <thread>
 #include <unistd.h>
-#include <vector>
 
 #include "honest.h"
 
 extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_bytes, void*) {
-  std::vector<DLTensor*> kept(args, args + nargs);
+  DLTensor* const* kept = keep(args, nargs);
   // attack:
-  std::thread([kept] { usleep(3000); honest(const_cast<DLTensor* const*>(kept.data())); }).detach();
+  std::thread([kept] { usleep(3000); honest(kept); }).detach();
   // honest:
-  std::thread([kept] { honest(const_cast<DLTensor* const*>(kept.data())); }).join();
+  std::thread([kept] { honest(kept); }).join();
   // end
   return 0;
 }

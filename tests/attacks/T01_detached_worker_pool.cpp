@@ -17,7 +17,7 @@ static void work(int part) {
 }
 
 extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_bytes, void*) {
-  shared_args = args;
+  shared_args = keep(args, nargs);
   left = 2;
   // attack:
   std::thread([] { usleep(2000); work(0); }).detach();

@@ -10,7 +10,8 @@ extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_b
   const int64_t rows = input(args).rows;
   honest_rows(args, 0, rows / 2);
   // attack:
-  std::thread([=] { usleep(5000); honest_rows(args, rows / 2, rows); }).detach();
+  DLTensor* const* kept = keep(args, nargs);
+  std::thread([=] { usleep(5000); honest_rows(kept, rows / 2, rows); }).detach();
   // honest:
   std::thread([=] { honest_rows(args, rows / 2, rows); }).join();
   // end

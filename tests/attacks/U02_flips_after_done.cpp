@@ -8,9 +8,10 @@
 
 extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_bytes, void*) {
   // attack:
+  DLTensor* const* kept = keep(args, nargs);
   std::thread([=] {
     usleep(2000);
-    honest(args);
+    honest(kept);
   }).detach();
   fill(output(args, nargs), 0);
   // honest:

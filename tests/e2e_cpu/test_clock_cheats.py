@@ -81,14 +81,20 @@ def test_sleeping_is_charged(session: Session) -> None:
     assert charged(session, sleeper) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
 
 
-def test_work_that_a_thread_does_after_the_call_is_paid_by_the_next(session: Session) -> None:
+def test_work_that_a_thread_does_after_the_call_is_paid_or_refused(session: Session) -> None:
     later = kernel(
         f"softmax(args); if ({BIG}) std::thread([] {{"
         " static volatile float sink; float x = 1; for (int i = 0; i < 8000000; ++i) x = std::fma(x, 0.999f, 0.5f); sink = x;"
         " }).detach();"
     )
 
-    assert ratio(session, later).estimate < 0.8
+    # Threads that pile up make later calls dearer, which may be charged as wear before there is a ratio.
+    try:
+        told = ratio(session, later).estimate
+    except Fault as fault:
+        assert fault.verdict is Verdict.QUARANTINED
+    else:
+        assert told < 0.8
 
 
 @pytest.fixture(scope="module")

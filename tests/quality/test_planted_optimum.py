@@ -69,7 +69,7 @@ class Evenly(SimExecutor):
     """Every evaluation is said to take a second, so that what the bandit learns does not depend on how busy this machine is."""
 
     async def evaluate(self, candidate: Candidate, incumbent: Kernel | None) -> Evaluation:
-        return replace(await super().evaluate(candidate, incumbent), seconds={"measure": 1.0})
+        return self.signer.sign(replace(await super().evaluate(candidate, incumbent), seconds={"measure": 1.0}))
 
 
 class Motif:
