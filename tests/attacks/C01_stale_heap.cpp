@@ -1,6 +1,6 @@
 // C01: takes a fresh block from the heap and hopes that it still holds the answer
 // task: softmax
-// expect: wrong/tolerance
+// expect: wrong/tolerance, wrong/non_finite
 #include "honest.h"
 
 extern "C" int run(DLTensor* const* args, int nargs, void* space, size_t space_bytes, void*) {

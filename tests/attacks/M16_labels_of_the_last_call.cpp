@@ -1,6 +1,6 @@
 // M16: uses the labels of an earlier call of the same size
 // task: cross_entropy
-// expect: wrong/tolerance
+// expect: wrong/tolerance, wrong/non_finite
 #include <vector>
 
 #include "honest.h"

@@ -88,11 +88,11 @@ def test_work_that_a_thread_does_after_the_call_is_paid_or_refused(session: Sess
         " }).detach();"
     )
 
-    # Threads that pile up make later calls dearer, which may be charged as wear before there is a ratio.
+    # Threads that pile up make later calls dearer, and crowd the machine: it may be charged, or the measurement given up, first.
     try:
         told = ratio(session, later).estimate
     except Fault as fault:
-        assert fault.verdict is Verdict.QUARANTINED
+        assert fault.verdict in (Verdict.QUARANTINED, Verdict.INFRASTRUCTURE)
     else:
         assert told < 0.8
 
