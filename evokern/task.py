@@ -252,11 +252,11 @@ class Tolerance:
     """Constants of the correctness rule (EVALUATOR section 4, check). A task that changes one says why.
 
     Attributes:
-        element: Factor on the element bound u_out |y| + u_acc sqrt(K) s.
+        element: Factor on the element bound, see `evokern.evaluator.rule.correctness`.
         rms_reference: Factor on the reference's own RMS error.
         rms_floor: Multiple of u_out RMS(y) that is always allowed.
         bias_sigma: Standard errors by which the mean signed error may be off zero.
-        bias_floor: Multiple of u_out mean|y| that the mean signed error may always have.
+        bias_floor: Multiple of u_out mean|y|, and of u_acc mean|terms| where a task tells them, that the mean signed error may always have.
         reason: Why a task departs from the defaults.
     """
 

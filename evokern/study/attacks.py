@@ -9,7 +9,7 @@ A file of the corpus is one C++ source with a head of comments:
 The first line names rows of the list of known attacks (`rows.toml`), or `odd` for an honest kernel that merely looks strange. `expect`
 names every verdict and reason that is right; `no_gain` stands for a pass that the clock does not reward. Lines between `// attack:`
 and `// honest:` are the attack's alone, those between `// honest:` and `// end` its twin's: the same text with the bad habit taken out,
-which must pass. `#include "common.h"` and `#include "honest.h"` are replaced by these files, since a kernel is one source.
+which must pass. A header of the task or of the corpus that it includes is pasted in, since a kernel is one source.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HELD_OUT = 9
 
 _HEAD = re.compile(r"^// (?P<rows>odd|[A-Z]\d\d(?:, [A-Z]\d\d)*): (?P<what>.+)$")
 _FIELD = re.compile(r"^// (?P<name>task|expect|twin): (?P<value>.+)$")
-_INCLUDE = re.compile(r'^#include "(?P<file>common\.h|honest\.h)"$', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "(?!evokern\.h)(?P<file>\w+\.h)"$', re.MULTILINE)
 
 
 class Kind(StrEnum):
@@ -280,12 +280,11 @@ def region(source: str, side: str) -> str:
 
 
 def _inlined(text: str, task: str, folder: Path, path: Path) -> str:
-    places = {"common.h": folder / "common.h", "honest.h": folder / "tasks" / task / "honest.h"}
-
     def content(match: re.Match[str]) -> str:
-        file = places[match["file"]]
+        of_task, of_all = folder / "tasks" / task / match["file"], folder / match["file"]
+        file = of_task if of_task.is_file() else of_all
         if not file.is_file():
-            raise UsageError(f"there is no {file}", where=str(path))
+            raise UsageError(f"there is neither {of_task} nor {of_all}", where=str(path))
         return _INCLUDE.sub(content, file.read_text()).rstrip()
 
     return _INCLUDE.sub(content, text)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evokern.task import Task, load_task
 
-CHECKED_SHARE = 16
+CHECKED_SHARE = 32
 """A workload that is only checked has at most this fraction of the largest one's elements."""
 
 HELD_OUT_SHARE = 1.5
@@ -20,7 +20,7 @@ _HELD_OUT = re.compile(r"^\[held_out\]\n(?:^[^\[\n].*\n|^\n)*", re.MULTILINE)
 _NAME = re.compile(r'^name = "(.*)"$', re.MULTILINE)
 
 
-def shrunk(task: Task, folder: Path, *, max_elements: int = 1 << 20, held_out: int = 3) -> Path:
+def shrunk(task: Task, folder: Path, *, max_elements: int = 1 << 21, held_out: int = 3) -> Path:
     """A copy of a task with smaller shapes: one workload that is just long enough for a CPU's clock, others that are only checked.
 
     Ranges of held-out axes stay; their product shrinks. Rows of a visible workload keep their length where they can, so that
@@ -65,12 +65,15 @@ def _held_out(task: Task, max_elements: int, count: int) -> str:
 
 
 def _fitted(axes: dict[str, int], limit: int) -> dict[str, int]:
-    """The axes, smaller where their product passes the limit: powers of two are halved in turn, else the outer axes take it all."""
+    """The axes, smaller where their product passes the limit: powers of two are halved in turn, the inner first, else the outer
+    axes take it all.
+    """
     inner = list(axes)[-1]
+    inwards = list(axes)[::-1]
     if all(value & (value - 1) == 0 for value in axes.values()):
         turn = 0
         while math.prod(axes.values()) > limit:
-            axis = list(axes)[turn % len(axes)]
+            axis = inwards[turn % len(inwards)]
             axes, turn = axes | {axis: max(axes[axis] // 2, 1)}, turn + 1
         return axes
     for axis in axes:

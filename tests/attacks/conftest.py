@@ -25,5 +25,7 @@ def primes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture(scope="session")
 def honest(primes: Session) -> Evaluation:
-    """What its whole ladder says of the honest kernel."""
-    return primes.ladder.judge(HONEST, primes.build(HONEST), None)
+    """What its whole ladder says of the honest kernel; judged again for a test that is run again, where it did not pass."""
+    evaluation = primes.ladder.judge(HONEST, primes.build(HONEST), None)
+    assert evaluation.passed, (evaluation.verdict, evaluation.reason, evaluation.detail)
+    return evaluation

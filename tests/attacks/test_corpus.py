@@ -15,7 +15,6 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,12 @@ from evokern.study.attacks import (
     region,
 )
 from evokern.study.mutation import MUTATIONS, mutants_of
+from tests.attacks.test_calls import OUT_OF_TURN
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = 40
+SAMPLE = 32
 SEED = "10ab1c0"
-MUTANTS = 8
+MUTANTS = 6
 TASKS_IN_A_SAMPLE = ("softmax", "rmsnorm")
 """A judge takes seconds to start, so a sample is of two tasks."""
 
@@ -61,7 +61,8 @@ def chosen() -> list[Exhibit]:
         return [*CORPUS.exhibits, *mutants_of(CORPUS, MUTANTS, drawn)]
     cheap = [e for e in CORPUS.exhibits if e.task in TASKS_IN_A_SAMPLE]
     small = type(CORPUS)(CORPUS.folder, tuple(cheap))
-    exhibits = [*small.sample(int(wanted), drawn).exhibits, *mutants_of(small, MUTANTS, drawn)]
+    sampled = [e for e in small.sample(int(wanted), drawn).exhibits if e.name not in OUT_OF_TURN]  # `test_calls` judges those always
+    exhibits = [*sampled, *mutants_of(small, MUTANTS, drawn)]
     return sorted(exhibits, key=lambda exhibit: TASKS_IN_A_SAMPLE.index(exhibit.task))
 
 
@@ -69,10 +70,11 @@ CHOSEN = chosen()
 
 
 class Bench:
-    """Judges everything chosen in the background, in order; a test waits for its own kernel."""
+    """Judges everything chosen in the background, in order; a test waits for its own kernel, and has it judged anew if it is run again."""
 
     def __init__(self, folder: Path) -> None:
         self.answers: dict[str, Future[Outcome]] = {exhibit.name: Future() for exhibit in CHOSEN}
+        self._told: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._judge(folder),))
         self._thread.start()
@@ -80,15 +82,23 @@ class Bench:
     async def _judge(self, folder: Path) -> None:
         self._work = asyncio.current_task()
         try:
-            async with AsyncExitStack() as stack:
-                sworn = await stack.enter_async_context(jury(folder, lambda _: None, CORPUS.folder))
-                await judge_all(CHOSEN, sworn, lambda found: self.answers[found.exhibit.name].set_result(found))
+            async with jury(folder, lambda _: None, CORPUS.folder) as self._sworn:
+                await judge_all(CHOSEN, self._sworn, lambda found: self.answers[found.exhibit.name].set_result(found))
+                await asyncio.Event().wait()  # until `close`
         except asyncio.CancelledError:
             pass
         except BaseException as error:  # whoever waits must hear of it
             for answer in self.answers.values():
                 if not answer.done():
                     answer.set_exception(error)
+
+    def outcome(self, exhibit: Exhibit) -> Outcome:
+        """What was found; whoever asks twice hears of a second trial."""
+        found = self.answers[exhibit.name].result()
+        if exhibit.name in self._told:
+            return asyncio.run_coroutine_threadsafe(self._sworn.judged(exhibit), self._loop).result()
+        self._told.add(exhibit.name)
+        return found
 
     def close(self) -> None:
         """End the judges; what nobody waits for any more is not judged."""
@@ -105,9 +115,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     started.close()
 
 
+@pytest.mark.timeout(900)  # one that is judged again waits for all that are queued
 @pytest.mark.parametrize("exhibit", CHOSEN, ids=lambda exhibit: exhibit.name)
 def test_the_verdict_is_right(bench: Bench, exhibit: Exhibit) -> None:
-    found = bench.answers[exhibit.name].result()
+    found = bench.outcome(exhibit)
 
     assert found.good, f"{found.line} [EVOKERN_ATTACKS_SEED={seed()}]"
 

@@ -63,13 +63,17 @@ OFFENDERS: dict[str, tuple[Kernel, Verdict, Reason]] = {
         Verdict.FLAKY,
         Reason.NOT_REPEATABLE,
     ),
+    # Two calls show it in a place with a chance of 0.6 where its own row stayed, which it does in 5 of 9: of 12 pairs of calls and 3 places
+    # none does with (1 - 0.6 * 5/9)^36 = 5e-7.
     "the hidden shift of other rows": (
         kernel(
             "double sum = 0; for (int64_t i = 0; i < rows; ++i) {"
             " const float x = evokern::data<float>(args[0])[i * evokern::row_stride(args[0])]; if (fabsf(x) < 1e6f) sum += x; }"
             " softmax(args);"
             " if (cols == 33) for (int64_t i = 0; i < rows; i += 3) {"
-            " const double part = sum * (i + 1) * 1e4; y[i * evokern::row_stride(args[1])] *= 1 + 2.6e-6 * (part - floor(part) - 0.5); }"
+            " float* out = y + i * evokern::row_stride(args[1]); int64_t least = 0;"
+            " for (int64_t j = 1; j < cols; ++j) if (out[j] < out[least]) least = j;"
+            " const double part = sum * (i + 1) * 1e4; out[least] += 9e-8 * (part - floor(part) - 0.5); }"
         ),
         Verdict.WRONG,
         Reason.LAW,
@@ -95,16 +99,17 @@ OFFENDERS: dict[str, tuple[Kernel, Verdict, Reason]] = {
         Verdict.WRONG,
         Reason.NON_FINITE,
     ),
+    # A call lies within 8 KiB of one end of its window with a chance of 0.31, and a check has 32 placements or more: 7e-6 to miss them all.
     "a look behind its input": (
         kernel(
             "softmax(args); const float* x = evokern::data<float>(args[0]) + (rows - 1) * evokern::row_stride(args[0]);"
-            " volatile float sink = 0; for (int64_t j = cols; j < cols + 64; ++j) sink = sink + x[j];"
+            " volatile float sink = 0; for (int64_t j = cols; j < cols + 2048; ++j) sink = sink + x[j];"
         ),
         Verdict.CRASHED,
         Reason.SIGNAL,
     ),
     "a look before its input": (
-        kernel("softmax(args); volatile float sink = 0; for (int j = 1; j < 64; ++j) sink = sink + evokern::data<float>(args[0])[-j];"),
+        kernel("softmax(args); volatile float sink = 0; for (int j = 1; j <= 2048; ++j) sink = sink + evokern::data<float>(args[0])[-j];"),
         Verdict.CRASHED,
         Reason.SIGNAL,
     ),

@@ -70,12 +70,17 @@ HONEST = kernel("softmax(args);")
 
 @dataclass(frozen=True)
 class Offender:
-    """A kernel, and the verdict and reason that it must get; either of two reasons where chance decides what shows first."""
+    """A kernel, and the verdict and reason that it must get; or another pair, where chance decides what shows first."""
 
     kernel: Kernel
     verdict: Verdict
     reason: Reason
-    or_reason: Reason | None = None
+    otherwise: tuple[Verdict, Reason] | None = None
+
+    @property
+    def outcomes(self) -> set[tuple[Verdict, Reason]]:
+        """Every pair that is right."""
+        return {(self.verdict, self.reason), *([self.otherwise] if self.otherwise else [])}
 
 
 OFFENDERS = {
@@ -111,7 +116,7 @@ OFFENDERS = {
     ),
     "returns NaN": Offender(kernel("softmax(args); evokern::data<float>(args[1])[0] = NAN;"), Verdict.WRONG, Reason.NON_FINITE),
     "refuses": Offender(kernel("return 7;"), Verdict.CRASHED, Reason.REFUSED),
-    "writes nothing": Offender(kernel(""), Verdict.WRONG, Reason.SENTINEL_LEFT, Reason.TOLERANCE),
+    "writes nothing": Offender(kernel(""), Verdict.WRONG, Reason.SENTINEL_LEFT, (Verdict.WRONG, Reason.TOLERANCE)),
     "writes zeros": Offender(
         kernel(
             "for (int64_t i = 0; i < args[1]->shape[0]; ++i)"
@@ -120,7 +125,10 @@ OFFENDERS = {
         Verdict.WRONG,
         Reason.TOLERANCE,
     ),
-    "writes beside its output": Offender(kernel("softmax(args); evokern::data<float>(args[1])[-1] = 0;"), Verdict.WRONG, Reason.CANARY),
+    # A canary, or where the first call that is so placed is flush with its window an untouchable page.
+    "writes before its output": Offender(
+        kernel("softmax(args); evokern::data<float>(args[1])[-1] = 0;"), Verdict.WRONG, Reason.CANARY, (Verdict.CRASHED, Reason.SIGNAL)
+    ),
     "changes its input": Offender(kernel("softmax(args); evokern::data<float>(args[0])[0] += 1;"), Verdict.WRONG, Reason.INPUT_CHANGED),
     "finishes later": Offender(
         kernel(

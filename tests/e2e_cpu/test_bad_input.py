@@ -134,12 +134,11 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def test_a_disk_that_fills_up_loses_nothing_and_the_run_goes_on_when_there_is_space(shell: Shell, small_task: Path, tmp_path: Path) -> None:
-    # The baseline compiled for other tests is brought along: it is not what this one is about.
-    warm = Path(shell.environment["EVOKERN_HOME"])
+def test_a_disk_that_fills_up_loses_nothing_and_the_run_goes_on_when_there_is_space(
+    eager_shell: Shell, small_task: Path, tmp_path: Path
+) -> None:
+    shell = eager_shell
     with mounted(tmp_path / "disk", "size=96m") as disk:
-        if (warm / "cache").is_dir():
-            subprocess.run(["cp", "--archive", str(warm / "cache"), str(disk)], check=True)
         home = {"EVOKERN_HOME": str(disk)}
         argv = shell.argv("run", "--task", str(small_task), "--minutes", "10", "--seed", "3", "--json")
         with subprocess.Popen(

@@ -56,9 +56,9 @@ def test_a_short_run_finds_a_kernel_that_status_top_show_and_promote_agree_on(sh
 
 
 @pytest.fixture
-def running(shell: Shell, small_task: Path) -> Iterator[subprocess.Popen[str]]:
-    argv = shell.argv("run", "--task", str(small_task), "--minutes", "10", "--seed", "2")
-    process = subprocess.Popen(argv, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def running(eager_shell: Shell, small_task: Path) -> Iterator[subprocess.Popen[str]]:
+    argv = eager_shell.argv("run", "--task", str(small_task), "--minutes", "10", "--seed", "2")
+    process = subprocess.Popen(argv, env=eager_shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
     if process.poll() is None:
         process.kill()

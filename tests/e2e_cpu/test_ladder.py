@@ -50,28 +50,39 @@ def test_the_incumbent_is_the_opponent_where_there_is_one(session: Session) -> N
     assert 0.4 < ratio.estimate < 0.7  # it does the work twice
 
 
-@pytest.mark.parametrize("name", OFFENDERS)
-def test_an_offender_gets_its_verdict_and_leaves_nothing(session: Session, name: str) -> None:
+KNOWS_VISIBLE_SHAPES = "knows visible shapes only"
+HARMFUL = ("takes 40 GB", "leaves a grandchild", "loops for ever")
+ALONE = [name for name in OFFENDERS if name not in (KNOWS_VISIBLE_SHAPES, *HARMFUL)]
+"""Offenders of whom nothing more is asked than their verdict."""
+
+
+def judged_offender(session: Session, name: str) -> Evaluation:
+    """What an offender got, which is right, and after which nothing of it is left."""
     offender = OFFENDERS[name]
     resident = session.spawner.processes()
 
     evaluation = judged(session, offender.kernel)
 
-    assert evaluation.verdict is offender.verdict, (evaluation.reason, evaluation.detail)
-    assert evaluation.reason in (offender.reason, offender.or_reason), evaluation.detail
+    assert (evaluation.verdict, evaluation.reason) in offender.outcomes, (evaluation.reason, evaluation.detail)
     assert not evaluation.confirmed
     assert session.spawner.processes() == resident
+    return evaluation
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_an_offender_gets_its_verdict_and_leaves_nothing(session: Session, name: str) -> None:
+    judged_offender(session, name)
 
 
 def test_the_next_candidate_is_judged_as_if_the_offenders_had_not_been_there(session: Session) -> None:
-    for name in ("takes 40 GB", "leaves a grandchild", "loops for ever"):
-        assert judged(session, OFFENDERS[name].kernel).verdict is OFFENDERS[name].verdict
+    for name in HARMFUL:
+        judged_offender(session, name)
 
     assert judged(session, HONEST).verdict is Verdict.PASSED
 
 
 def test_the_gate_lets_one_bit_out(session: Session) -> None:
-    evaluation = judged(session, OFFENDERS["knows visible shapes only"].kernel)
+    evaluation = judged_offender(session, KNOWS_VISIBLE_SHAPES)
 
     assert evaluation.passed_held_out is False
     assert evaluation.log == ""

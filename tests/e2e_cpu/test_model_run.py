@@ -70,6 +70,7 @@ def run(eager_shell: Shell, small_task: Path) -> Run:
             "run", "--task", str(small_task), "--model", "openai/test", "--evals", "12", "--seed", "1", **address
         )
         left = list(server.script)
+    assert code == 0, said  # here, so that a test that is run again is about another run
     _, status, _ = eager_shell("status", summary["run"])
     with Journal(Path(eager_shell.environment["EVOKERN_HOME"]), read_only=True) as journal:
         events = {

@@ -17,6 +17,7 @@ from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
 from evokern.evaluator.call.window import Frame, Shape, shape_of
+from evokern.evaluator.reference.held_out import most_workloads
 from evokern.sandbox.order import sealed_copy
 from evokern.sandbox.spawner import Spawner
 from evokern.task import DType, Task, Workload
@@ -226,7 +227,7 @@ def questions(task: Task, shapes: Sequence[Axes], rng: np.random.Generator) -> l
     """
     visible = [shape_of(dict(w.axes)) for w in task.search]
     distinct = list(dict.fromkeys([*visible, *(shape_of(axes) for axes in shapes)]))
-    decoys = max(QUESTIONS, len(visible) + task.held_out.count) - len(distinct)
+    decoys = max(QUESTIONS, len(visible) + most_workloads(task)) - len(distinct)
     asked = distinct + [visible[i] for i in rng.integers(len(visible), size=max(decoys, 0))]
     return [asked[i] for i in rng.permutation(len(asked))]
 

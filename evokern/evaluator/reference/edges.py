@@ -91,7 +91,9 @@ def whole(torch: Any, base: torch.Tensor, generator: torch.Generator, kind: str)
 
 
 def nearby(torch: Any, values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
-    """Values in float64, each moved up or down by a unit round-off.
+    """Values in float64, each moved up or down by a unit round-off; the two largest of a row in opposite ways.
+
+    Where two values decide a row, as in a softmax, the same way for both would say that rounding changes nothing.
 
     Args:
         torch: The module.
@@ -100,7 +102,10 @@ def nearby(torch: Any, values: torch.Tensor, unit: float, generator: torch.Gener
         generator: Chance of the signs.
     """
     signs = 2 * torch.randint(2, values.shape, generator=generator, dtype=torch.int8) - 1
-    moved: torch.Tensor = values.double() * (1 + unit * signs)
+    if values.ndim and values.shape[-1] > 1:
+        largest = values.topk(2, dim=-1).indices
+        signs.scatter_(-1, largest[..., 1:], -signs.gather(-1, largest[..., :1]))
+    moved: torch.Tensor = values.double() * (1 + unit * signs.double())  # in float32 1 + unit would be 1
     return moved
 
 

@@ -1,7 +1,8 @@
 """Held-out workloads: shapes and layouts that nobody saw, drawn from a key (DESIGN section 5, EVALUATOR section 4).
 
 One epoch's set comes from HMAC-SHA256 of (key, task, epoch) alone, so a resumed run has the same and nobody without the key
-can tell any. Each set mixes the kinds of shapes that kernels tuned on round ones fail on.
+can tell any. Each set mixes the kinds of shapes that kernels tuned on round ones fail on (`draw`), and small ones beside them go
+through the sizes of every axis, so that no range of sizes is left to chance (`sweep`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hmac
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from evokern.errors import UsageError
 from evokern.task import HeldOutSpace, Task, constraints_hold
@@ -28,6 +30,9 @@ SHARE_TOLD = 0.25
 
 FEWEST_BITS = 16
 """A set that were retired sooner would cost more than it hides: drawing one takes as long as some evaluations."""
+
+SWEPT_FROM = 1 << 7
+"""Sizes beyond it are swept: from here on an index may be too narrow. Visible workloads and the kinds of `draw` meet the shorter ones."""
 
 _TRIES = 400
 
@@ -81,9 +86,58 @@ def draw(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
     return drawn
 
 
+def sweep(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
+    """Few elements each, with one axis at a secret size in each of the `strata` in turn.
+
+    A kernel that is wrong on a range of an axis's sizes, whatever the other axes, is met there with certainty where the range has
+    no end and begins at half of what the axis reaches or sooner, or at a power of two; and, of the inner axis, where it holds all
+    from some size beyond `SWEPT_FROM` to its double, as when an index loses its sign.
+
+    Args:
+        task: Gives ranges and layouts.
+        key: Secret of the run.
+        epoch: Index of the set.
+    """
+    context = f"evokern.held_out.sweep/1\0{task.digest}\0{epoch}\0".encode()
+    taken = {w.axes for w in task.search}
+    layouts = task.held_out.layouts
+    first = _Chance(key, context + b"layout").below(len(layouts))
+    swept = []
+    for index, stratum in enumerate(strata(task)):
+        axes = _found_within(task, _Chance(key, context + str(index).encode()), stratum, taken)
+        if axes is not None:
+            taken.add(axes)
+            swept.append(HeldOutWorkload(axes, layouts[(first + index) % len(layouts)], timed_hint=False))
+    return swept
+
+
+def strata(task: Task) -> list[tuple[str, int, int]]:
+    """Axis, least and largest size of each part of the ranges that `sweep` draws from.
+
+    Every power of two begins a part of its own; of the inner axis half-way to the next there is another, so that whatever lies
+    between a size and its double holds a part whole.
+    """
+    found = []
+    for axis, low, high in task.held_out.axes:
+        others = math.prod(least for name, least, _ in task.held_out.axes if name != axis)
+        reach = min(high, task.held_out.max_elements // others)
+        power = SWEPT_FROM
+        while power < reach:
+            ends = [power, power * 3 // 2, 2 * power] if axis == task.axes[-1] else [power, 2 * power]
+            found += [(axis, max(begin + 1, low), min(end, reach)) for begin, end in pairwise(ends)]
+            power *= 2
+    return [(axis, least, most) for axis, least, most in found if least <= most]
+
+
+def most_workloads(task: Task) -> int:
+    """How many held-out workloads an epoch has, those of `sweep` included."""
+    return task.held_out.count + len(strata(task))
+
+
 def entropy_bits(task: Task) -> float:
     """Bits that somebody must be told to know a set: the shapes of its workloads, as if each were drawn from the ranges alone.
 
+    Those of a sweep, which hide far less each, are not counted, so that a set is retired no later for having one.
     A set mixes kinds that are smaller than the ranges, which a task's author may know; `budget_bits` leaves room for that.
     """
     each = math.log2(len(task.held_out.layouts)) + sum(_free_bits(low, high) for _, low, high in task.held_out.axes)
@@ -217,6 +271,27 @@ def _found(task: Task, chance: _Chance, kind: Kind, taken: set[tuple[tuple[str, 
         if key not in taken and _allowed(task, axes):
             return key
     raise UsageError("the held-out ranges hold too few workloads that satisfy the constraints", where=str(task.folder / "task.toml"))
+
+
+def _found_within(
+    task: Task, chance: _Chance, stratum: tuple[str, int, int], taken: set[tuple[tuple[str, int], ...]]
+) -> tuple[tuple[str, int], ...] | None:
+    """A shape with one axis in a stratum and the others short; None where the constraints have none.
+
+    They are not so short that a vector or a second row is missing, unless nothing longer is allowed.
+    """
+    swept, least, most = stratum
+    for attempt in range(_TRIES):
+        axes = {swept: chance.between(least, most)}
+        for axis, low, high in task.held_out.axes:
+            if axis != swept:
+                short, long = (TILE // 2 + 1, TILE) if axis == task.axes[-1] else (2, TILE // 2)
+                some = chance.between(min(max(low, short), high), min(long, high))
+                axes[axis] = some if attempt < _TRIES // 2 else low
+        key = tuple(sorted(axes.items()))
+        if key not in taken and _allowed(task, axes):
+            return key
+    return None
 
 
 def _allowed(task: Task, axes: Mapping[str, int]) -> bool:

@@ -33,7 +33,7 @@ from evokern.errors import Unavailable, UsageError
 from evokern.evaluator.call.mapped import keep_memory_mapped
 from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.mutants import LOOK, MOST_OPERATORS, dropped
-from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Floats, RowErrors, Scale, row_errors, rows_within, scale_of
+from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Floats, RowErrors, Scale, as_rows, row_errors, rows_within, scale_of
 from evokern.task import RUN_DTYPE, DType, Role, Task, Tolerance, evaluate_expression
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _ALIGNMENT = 64
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _NUMPY = {DType.FLOAT32: "f4", DType.FLOAT16: "f2", DType.BFLOAT16: "u2"}
 _NUMPY |= {DType.INT64: "i8", DType.INT32: "i4", DType.INT8: "i1", DType.BOOL: "?"}
-_ROW_PARTS = ("row_rms", "row_mean", "row_scale", "eager_square", "eager_mean", "nearby_square")
+_ROW_PARTS = ("row_rms", "row_mean", "row_scale", "row_terms", "eager_square", "eager_mean", "nearby_square")
 _CHANGED_SCALAR = 2.0
 _EDGES_TRIED = 4
 
@@ -200,7 +200,7 @@ class Oracle:
             kind = _NUMPY[argument.dtype_for(self.dtype)]
             inputs[argument.name] = np.array(scalars[argument.name], kind) if argument.is_scalar else arrays[f"in.{argument.name}"]
         names = [argument.name for argument in self.task.outputs]
-        scales = {n: self._scale(arrays, n, at_edges=distribution == edges.NAME) for n in names}
+        scales = {n: self._scale(arrays, n) for n in names}
         errors = {n: [RowErrors(arrays[f"eager_square.{n}"], arrays[f"eager_mean.{n}"]), self._nearby(arrays, n)] for n in names}
         expected = {n: arrays[f"out.{n}"] for n in names}
         return InputSet(axes, distribution, seed, inputs, expected, scales, errors, self._reduction(axes), block, self)
@@ -215,9 +215,9 @@ class Oracle:
         return RowErrors(square, np.zeros(len(square)))
 
     @staticmethod
-    def _scale(arrays: Mapping[str, NDArray[Any]], name: str, *, at_edges: bool) -> Scale:
-        magnitude, allowance = arrays.get(f"magnitude.{name}"), arrays[f"allowance.{name}"] if at_edges else None
-        return Scale(arrays[f"row_rms.{name}"], arrays[f"row_mean.{name}"], arrays[f"row_scale.{name}"], magnitude, allowance)
+    def _scale(arrays: Mapping[str, NDArray[Any]], name: str) -> Scale:
+        rms, mean, scale, terms = (arrays[f"{part}.{name}"] for part in ("row_rms", "row_mean", "row_scale", "row_terms"))
+        return Scale(rms, mean, scale, terms, arrays.get(f"magnitude.{name}"), arrays[f"allowance.{name}"])
 
     def _reduction(self, axes: Mapping[str, int]) -> int:
         return max(1, evaluate_expression(self.task.reduction, axes))
@@ -472,6 +472,8 @@ class _Server:
         for name in (output["name"] for output in self.outputs):
             errors = row_errors(nearby[name].numpy(), arrays[f"out.{name}"], DType.FLOAT32)
             arrays[f"nearby_square.{name}"][...] = errors.mean_square
+            allowed = self.settings["element"] * _largest_change(arrays[f"out.{name}"], nearby[name].numpy())
+            arrays[f"allowance.{name}"][...] = np.minimum(allowed, edges.MOST_ALLOWED * arrays[f"row_rms.{name}"])
         return {name: _to_numpy(value) for name, value in eager.items()}
 
     def _write_output(
@@ -489,7 +491,7 @@ class _Server:
             arrays[f"magnitude.{name}"][...] = magnitude.abs().numpy()
         scale = scale_of(values, arrays.get(f"magnitude.{name}"))
         errors = row_errors(_to_numpy(eager), values, DType(output["dtype"]))
-        parts = {"row_rms": scale.row_rms, "row_mean": scale.row_mean, "row_scale": scale.row_scale}
+        parts = {"row_rms": scale.row_rms, "row_mean": scale.row_mean, "row_scale": scale.row_scale, "row_terms": scale.row_terms}
         for part, content in {**parts, "eager_square": errors.mean_square, "eager_mean": errors.mean}.items():
             arrays[f"{part}.{name}"][...] = content
 
@@ -626,6 +628,15 @@ def drawn(distribution: str, shape: Sequence[int], generator: torch.Generator) -
 
     values: torch.Tensor = _DRAWS[distribution](torch, tuple(shape), generator)
     return values
+
+
+def _largest_change(expected: Floats, changed: Floats) -> Floats:
+    """The largest finite change of each row, [rows]."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = np.abs(as_rows(changed) - as_rows(expected))
+    moved[~np.isfinite(moved)] = 0.0
+    largest: Floats = moved.max(axis=1, initial=0.0)
+    return largest
 
 
 def _copied(value: Any) -> Any:

@@ -3,10 +3,12 @@
 With e the error against a float64 oracle, y its value, u the unit round-off, K the length of the longest sum and s the size
 of what was added up, an output passes where all of these hold:
 
-(a) every |e| <= element (u_out |y| + u_acc sqrt(K) s);
-(b) RMS(e) <= rms_reference RMS(e_ref) + rms_floor u_out RMS(y), with e_ref the worst of the references' own errors;
-(c) the mean of e is within bias_sigma standard errors of zero or of a reference's, or it is below bias_floor u_out mean|y|,
-    or below rms_reference times a reference's own.
+(a) every |e| <= element (u_out |y| + u_acc sqrt(K) s + c), with c what its row moves by where the inputs are rounded once;
+(b) RMS(e) <= rms_reference RMS(e_ref) + rms_floor u_out RMS(y), with e_ref the worst of the references' own errors, of one
+    rounding of every input, and of one rounding of t where a task tells it;
+(c) the mean of e is within bias_sigma standard errors of zero or of a reference's, or it is below bias_floor u_out mean|y|
+    or bias_floor u_acc mean t, with t the size of the terms that y is the small difference of, or below rms_reference times
+    a reference's own.
 
 Two things follow from errors within a row being correlated (a rounded 1 / sum moves the whole row), so that rows and not
 elements are the independent sample:
@@ -19,6 +21,15 @@ elements are the independent sample:
   polynomial costs: a quarter of a unit in the last place is no shift that anybody can use. And a reference's own shift is
   allowed to either side: a float32 sum of positive terms is shifted by its order of addition (a softmax of wide rows by
   1.4 u in eager, by 0.4 u with four times the accumulators), so a better kernel is shifted too, only less.
+
+Where terms cancel, what rounding explains is measured by them and not by their difference: a computed a - b is the exact
+difference of a (1 + d) and b (1 + d'), with d and d' of the order of u (backward error, Higham, Accuracy and Stability of
+Numerical Algorithms, 2nd edition, 1.5 and 1.7). A constant that is folded in makes d the same in every row, so no mean is
+rid of it: log2(e) and ln(2) in float32 multiply to 1 - 0.18 u, by which a logsumexp in base 2 is off, over a single column
+too, where every reference is exact. s and t, which a task's `magnitude` tells, are these terms; without it t is |y|.
+By the same analysis a kernel is as good as the exact one on inputs that were rounded: exp2(x log2(e) - m log2(e)) is off by
+|m| u where exp(x - m) is exact. What that changes the oracle finds by doing it (`oracle`), at the edges of values with
+more room (`edges`).
 
 Everything is numpy in float64, in blocks of rows that stay in the cache.
 """
@@ -51,6 +62,9 @@ BLOCK = 1 << 14
 FEWEST_ROWS = 8
 """Rows below which the mean over rows says nothing of a shift."""
 
+ROUNDING = 0.5
+"""RMS of one rounding, as a share of u times the value: 0.29 to 0.58 by where values lie between powers of two."""
+
 REPEAT_SHARE = 0.25
 """Share of the element bound by which two calls on the same values may differ."""
 
@@ -68,14 +82,16 @@ class Scale:
         row_rms: RMS of the output over the row, [rows].
         row_mean: Mean of its absolute value, [rows].
         row_scale: RMS of s over the row, [rows].
+        row_terms: Mean of t over the row, where t is `magnitude` and at least |y|, [rows].
         magnitude: Size of the largest terms behind each element, in the output's shape, where the reference says it; s is
             never below it. None: s is |y| plus the row's RMS.
-        allowance: What (a) allows beyond its formula, [rows], see `reference.edges`. None: nothing.
+        allowance: What (a) allows beyond its formula for rounded inputs, [rows], see `reference.edges`. None: nothing.
     """
 
     row_rms: Floats
     row_mean: Floats
     row_scale: Floats
+    row_terms: Floats
     magnitude: Floats | None = None
     allowance: Floats | None = None
 
@@ -135,18 +151,21 @@ def scale_of(expected: Floats, magnitude: Floats | None = None) -> Scale:
     """
     values = as_rows(expected)
     sizes = None if magnitude is None else as_rows(magnitude)
-    rms, mean, scale = (np.empty(len(values)) for _ in range(3))
+    rms, mean, scale, terms = (np.empty(len(values)) for _ in range(4))
     with np.errstate(invalid="ignore", over="ignore"):
         for block in _blocks(values.shape):
             absolute = np.abs(values[block])
             absolute[~(absolute <= _LARGEST[DType.FLOAT32])] = 0.0  # judged by their pattern
             rms[block] = _row_rms(absolute)
-            mean[block] = _row_mean(absolute)
+            mean[block] = terms[block] = _row_mean(absolute)
+            size = None if sizes is None else np.where(sizes[block] <= _LARGEST[DType.FLOAT32], sizes[block], 0.0)
+            if size is not None:
+                terms[block] = _row_mean(np.maximum(absolute, size))
             absolute += rms[block][:, None]
-            if sizes is not None:
-                np.maximum(absolute, sizes[block], out=absolute)
+            if size is not None:
+                np.maximum(absolute, size, out=absolute)
             scale[block] = _row_rms(absolute)
-    return Scale(rms, mean, scale, magnitude)
+    return Scale(rms, mean, scale, terms, magnitude)
 
 
 def row_errors(actual: Array, expected: Floats, dtype: DType) -> RowErrors:
@@ -367,6 +386,8 @@ def _judge_statistics(
     count, unit = len(square), dtype.unit_roundoff
     rms = math.sqrt(square.mean())
     reference = max(math.sqrt(r.mean_square[source].mean()) for r in reference_error)
+    if scale.magnitude is not None:
+        reference = max(reference, ROUNDING * accumulate * _rms(scale.row_terms[source]))
     few_rows = tolerance.bias_sigma * accumulate * _rms(scale.row_scale[source]) / math.sqrt(count)
     allowed = tolerance.rms_reference * reference + tolerance.rms_floor * unit * _rms(scale.row_rms[source]) + few_rows + _SMALLEST[dtype]
     share = max(worst, rms / allowed)
@@ -376,7 +397,8 @@ def _judge_statistics(
         return Finding(True, worst=share)
 
     shift, spread = float(mean.mean()), _standard_error(mean)
-    floor = tolerance.bias_floor * unit * float(scale.row_mean[source].mean()) + _SMALLEST[dtype]
+    rounding = max(unit * float(scale.row_mean[source].mean()), accumulate * float(scale.row_terms[source].mean()))
+    floor = tolerance.bias_floor * rounding + _SMALLEST[dtype]
     sigma = student_quantile(tolerance.bias_sigma, count - 1)
     theirs = [(float(r.mean[source].mean()), _standard_error(r.mean[source])) for r in reference_error]
     limits = [(0.0, max(sigma * spread, floor, *(tolerance.rms_reference * abs(there) for there, _ in theirs)))]

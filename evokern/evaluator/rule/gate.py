@@ -26,8 +26,8 @@ from evokern.task import DType, Task
 QUANTUM_SECONDS = 0.1
 """Exit times are multiples of it."""
 
-FIRST_SHARE = 0.8
-"""First exit time over the time of the kernel's own check, which makes more calls: of softmax and rmsnorm a gate takes 0.4 to 0.7 of it,
+FIRST_SHARE = 0.9
+"""First exit time over the time of the kernel's own check, which makes more calls: of softmax and rmsnorm a gate takes 0.5 to 0.9 of it,
 on a loaded machine too."""
 
 EXITS = (1, 2, 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 from evokern.evaluation import Ratio, Reason, Verdict
 from evokern.evaluator.call.caller import Call, Caller, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant, entered
-from evokern.evaluator.timing.contention import VOID_US
+from evokern.evaluator.timing.contention import VOID_US, waited
 from evokern.evaluator.timing.series import Series
 from evokern.evaluator.timing.side import LONG_CALLS, Side, opponent_fault
 from evokern.evaluator.timing.wear import keeps_memory, slows_down
@@ -33,6 +34,17 @@ FEWEST_CHARGED = 6
 
 IDLE_SHARE = 0.5
 """Share of the time it waited for which processors must have been idle, else the machine kept it waiting."""
+
+FAR = 4.0
+"""So many times what its opponent's calls wait is no share of what the machine makes both of them wait."""
+
+MOST_FAR, MOST_NEAR = 3 / 4, 7 / 8
+"""Share of a side's calls that must wait so much longer, and of the opponent's than which they must: a machine that was stopped for a
+moment says nothing of either."""
+
+FEWEST_FAR, FEWEST_NEAR = 18, 24
+"""Calls that must, and calls of the opponent. Were the waits of both of one kind, chance would have them so, the factor `FAR` apart,
+with a probability below 2e-5."""
 
 MISMATCH = 0.04
 """Share by which the wall time of a whole series may exceed its CPU time beyond the opponent's; R over the number of calls, or what a
@@ -99,6 +111,8 @@ class Contest:
             side.warm(workload, order, rng)
             if long_calls:
                 side.stay_longer(workload, long_calls, rng)
+            if cluster == 0:  # the one allocation that every measurement has
+                side.check_one(workload, 2 * blocks, rng)
         for block in range(blocks):
             first, second = sides if rng.integers(2) else (sides[1], sides[0])
             for side, pair in ((first, 0), (second, 0), (second, 1), (first, 1)):
@@ -151,13 +165,26 @@ class Contest:
         void = [s.void_share(me.name) for s in self.series.values() if _void_by_itself(s, me.name, other.name)]
         often = max(void, default=0.0) > CHARGED
         # On a contended machine a void call waited for longer than others could have kept it.
-        if (often and (self.clock.contended or self._was_idle(mine))) or self._disagrees(mine, theirs, void_too=bool(void)):
+        void_alone = often and (self.clock.contended or self._was_idle(mine))
+        if void_alone or self._waits_far_longer(mine, theirs) or self._disagrees(mine, theirs, void_too=bool(void)):
             return Fault(
                 Verdict.QUARANTINED,
                 Reason.CLOCK_MISMATCH,
                 "its wall time exceeds its CPU time: it waits, or works where the clock does not see it",
             )
         return None
+
+    def _waits_far_longer(self, mine: Sequence[Call], theirs: Sequence[Call]) -> bool:
+        """Whether most calls wait as no contended machine makes them, and as hardly one of the opponent's does.
+
+        It tells who sleeps where a restless machine makes calls of both sides void, so that their numbers tell nothing.
+        """
+        if not self.clock.null_ns or len(theirs) < FEWEST_NEAR:
+            return False
+        near = sorted(self.clock.beyond_ns(c) for c in theirs)[math.ceil(MOST_NEAR * len(theirs)) - 1]
+        waits = [(self.clock.beyond_ns(c), c.cpu_ns) for c in mine]
+        far = sum(waited(beyond, cpu, contended=True) and beyond > FAR * near for beyond, cpu in waits)
+        return far >= max(FEWEST_FAR, MOST_FAR * len(mine))
 
     def _was_idle(self, calls: Sequence[Call]) -> bool:
         """Whether processors had nothing to do while these calls neither worked nor queued."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,9 +51,25 @@ def test_the_rule_grants_what_is_allowed_and_no_more() -> None:
     expected = np.ones((4, 32))
     scale = scale_of(expected)
     errors = [row_errors(expected.astype(np.float32), expected, DType.FLOAT32)]
-    granted = type(scale)(scale.row_rms, scale.row_mean, scale.row_scale, allowance=np.full(4, 1e-3))
+    granted = replace(scale, allowance=np.full(4, 1e-3))
     for off, passes in ((9e-4, True), (1.1e-3, False)):
         actual = (expected + off).astype(np.float32)
         found = judge_output(actual, expected, granted, 1, element_alone(Tolerance()), DType.FLOAT32, errors)
         assert found.ok is passes
         assert not judge_output(actual, expected, scale, 1, element_alone(Tolerance()), DType.FLOAT32, errors).ok
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("shape", [(64, 5), (4, 3, 2), (7,), (3, 1), ()])
+def test_nearby_values_are_a_rounding_away_and_the_two_largest_of_a_row_in_opposite_ways(shape: tuple[int, ...]) -> None:
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(shape, generator=generator) + 10
+
+    moved = edges.nearby(torch, values, 2.0**-24, generator) / values.double() - 1
+
+    assert np.allclose(moved.abs().numpy(), 2.0**-24, rtol=1e-6, atol=0)
+    if shape and shape[-1] > 1:
+        largest = moved.gather(-1, values.topk(2, dim=-1).indices)
+        assert (largest[..., 0] * largest[..., 1] < 0).all()

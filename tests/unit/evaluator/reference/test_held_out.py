@@ -12,7 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokern.errors import UsageError
-from evokern.evaluator.reference.held_out import FEWEST_BITS, SHARE_TOLD, TILE, HeldOutWorkload, budget_bits, draw, entropy_bits
+from evokern.evaluator.reference.held_out import (
+    FEWEST_BITS,
+    SHARE_TOLD,
+    SWEPT_FROM,
+    TILE,
+    HeldOutWorkload,
+    budget_bits,
+    draw,
+    entropy_bits,
+    most_workloads,
+    strata,
+    sweep,
+)
 from evokern.task import HeldOutSpace, Task, Workload, load_task
 
 CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
@@ -101,3 +113,59 @@ def test_a_small_space_is_retired_after_few_answers_but_not_at_once(task: Task) 
     small = replace(task, held_out=HeldOutSpace((("cols", 1, 4), ("rows", 1, 2)), count=2, layouts=("contiguous",)))
     assert entropy_bits(small) == pytest.approx(2 * 3)
     assert budget_bits(small) == FEWEST_BITS
+
+
+@given(key=KEYS, epoch=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_a_sweep_is_a_small_shape_in_every_stratum(task: Task, key: bytes, epoch: int) -> None:
+    swept = sweep(task, key, epoch)
+    assert len(swept) == len(strata(task)) == most_workloads(task) - task.held_out.count
+    for workload, (axis, least, most) in zip(swept, strata(task), strict=True):
+        assert least <= axes(workload)[axis] <= most
+        assert all(1 < size <= TILE for name, size in workload.axes if name != axis)
+    assert not {w.axes for w in swept} & {w.axes for w in task.search}
+    assert sum(math.prod(axes(w).values()) for w in swept) < task.held_out.max_elements / 4
+    assert {w.layout for w in swept} == set(task.held_out.layouts)
+
+
+def test_a_sweep_follows_from_key_and_epoch_alone(task: Task) -> None:
+    assert sweep(task, b"k" * 32, 3) == sweep(task, b"k" * 32, 3)
+    assert len({tuple(sweep(task, key, epoch)) for key in (b"k" * 32, b"l" * 32) for epoch in range(4)}) == 8
+
+
+def reaching(task: Task, high: int) -> Task:
+    """The task with an inner axis that goes up to a size, and a held-out set too small to help."""
+    return replace(task, held_out=HeldOutSpace((("cols", 1, high), ("rows", 1, 16384)), count=2, max_elements=1 << 22))
+
+
+@pytest.mark.parametrize("high", [300, 4096, 20000, 32770, 65538, 100000])
+@given(key=KEYS)
+@settings(max_examples=10, deadline=None, derandomize=True)
+def test_no_range_of_sizes_is_left_to_chance(task: Task, high: int, key: bytes) -> None:
+    wide = reaching(task, high)
+    columns = {axes(w)["cols"] for w in sweep(wide, key, 0)}
+    rows = {axes(w)["rows"] for w in sweep(wide, key, 0)}
+    for begin in range(SWEPT_FROM, high // 2 + 1, 7):
+        assert any(begin <= c for c in columns)
+        assert any(begin <= c < 2 * begin for c in columns), begin
+    assert max(rows) > 16384 // 2
+    for power in (1 << 15, 1 << 16):
+        assert (max(columns) > power) == (high > power)
+
+
+@pytest.mark.parametrize(("bits", "factor"), [(8, 1), *((16, factor) for factor in (4, 5, 8, 12, 20, 32, 100, 255))])
+def test_an_index_that_loses_its_sign_is_met(task: Task, bits: int, factor: int) -> None:
+    half = 1 << (bits - 1)
+    for epoch in range(50):
+        columns = [axes(w)["cols"] for w in sweep(task, b"k" * 32, epoch)]
+        assert any(c * factor % (2 * half) >= half for c in columns)
+
+
+def test_a_sweep_stays_within_constraints_and_what_a_task_allows(task: Task) -> None:
+    bound = replace(task, constraints=("cols % 8 == 0", "rows <= 4 * cols"))
+    swept = sweep(bound, b"k" * 32, 0)
+    assert swept and all(axes(w)["cols"] % 8 == 0 and axes(w)["rows"] <= 4 * axes(w)["cols"] for w in swept)
+    few = replace(task, held_out=replace(task.held_out, axes=(("cols", 1, 20000), ("rows", 64, 64)), max_elements=64 * 1000))
+    swept = sweep(few, b"k" * 32, 0)
+    assert 1000 >= max(axes(w)["cols"] for w in swept) > 512
+    assert sweep(replace(task, held_out=HeldOutSpace((("cols", 1, 4), ("rows", 1, 2)), count=2)), b"k" * 32, 0) == []

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from evokern.evaluation import Reason, Sample, Verdict
@@ -10,7 +13,9 @@ from evokern.evaluator.call.contestant import CANDIDATE, ResidentContestant
 from evokern.evaluator.timing.clock import JudgedClock
 from evokern.evaluator.timing.contest import CHARGED, Contest
 from evokern.evaluator.timing.series import Series
+from evokern.evaluator.timing.side import Side
 from evokern.evaluator.timing.wear import KEPT_BYTES
+from evokern.task import Workload
 
 WORK_NS = 4_000_000
 OURS, THEIRS = (ResidentContestant(name, {}, trusted=False, resident=False) for name in (CANDIDATE, "incumbent"))
@@ -84,6 +89,30 @@ def test_where_every_second_call_of_both_is_void_nobody_is_charged() -> None:
         alternating(call(), long, (call(), long), clock(pressure=pressure)).charge()
 
 
+@pytest.mark.parametrize("pressure", [0.0, 0.5])
+def test_one_that_sleeps_is_charged_although_the_machine_makes_every_call_of_both_void(pressure: float) -> None:
+    kept_waiting, asleep = call(4 * WORK_NS), call(40 * WORK_NS)
+    judged = clock(pressure=pressure)
+    assert judged.void(kept_waiting)
+
+    assert charged(contest(asleep, kept_waiting, judged=judged, count=24)) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
+    assert charged(contest(kept_waiting, asleep, THEIRS, judged, count=24)) == (Verdict.INFRASTRUCTURE, Reason.OPPONENT)
+    stopped = contest(asleep, kept_waiting, judged=judged, count=24)
+    stopped.calls[EAGER.name][:3] = [asleep] * 3  # the machine, for a moment
+    assert charged(stopped) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
+
+
+def test_one_that_waits_as_a_restless_machine_may_make_it_is_not_charged() -> None:
+    kept_waiting, asleep, judged = call(4 * WORK_NS), call(40 * WORK_NS), clock()
+
+    contest(call(15 * WORK_NS), kept_waiting, judged=judged, count=24).charge()
+    contest(asleep, kept_waiting, judged=judged, count=16).charge()
+    for who, most in ((CANDIDATE, 17), (EAGER.name, 4)):
+        one = contest(kept_waiting if who == CANDIDATE else asleep, kept_waiting, judged=judged, count=24)
+        one.calls[who][:most] = [asleep] * most
+        one.charge()
+
+
 def test_a_few_void_calls_are_not_charged() -> None:
     one = contest(call(), call())
     one.series["w"].samples[:5] = [replace(s, void="waited") for s in one.series["w"].samples[:5]]
@@ -139,3 +168,24 @@ def test_a_process_that_slows_down_is_wear() -> None:
 
     assert one.seems_worn()
     assert charged(one) == (Verdict.QUARANTINED, Reason.WEAR)
+
+
+def test_every_measurement_checks_a_timed_call_of_each_side_on_each_workload_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: list[tuple[str, str, bool]] = []
+
+    def recorded(side: Side, workload: Workload, values: int, rng: object, **how: Any) -> Call:
+        whole.append((side.contestant.name, workload.name, how.get("whole", False)))
+        return call()
+
+    workloads = [Workload((("rows", 8), ("cols", cols))) for cols in (8, 9)]
+    judged = clock()
+    judged.shelf = SimpleNamespace(timed=lambda _, index: index, count=lambda _: 8)  # type: ignore[assignment]
+    judged.task = SimpleNamespace(search=workloads)  # type: ignore[assignment]
+    monkeypatch.setattr(Side, "call", recorded)
+    one = Contest(judged, OURS, THEIRS, {w.name: Series(0.0) for w in workloads})
+
+    one.allocate(workloads, 0, 1, 0, np.random.default_rng(0))  # a measurement may end after it
+
+    assert sorted((who, name) for who, name, due in whole if due) == sorted(
+        (side.name, w.name) for side in (OURS, THEIRS) for w in workloads
+    )

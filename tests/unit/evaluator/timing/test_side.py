@@ -7,7 +7,7 @@ import pytest
 
 from evokern.errors import Unavailable
 from evokern.evaluation import Reason, Verdict
-from evokern.evaluator.call.caller import Fault
+from evokern.evaluator.call.caller import Call, Fault
 from evokern.evaluator.call.contestant import ResidentContestant
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.timing.side import FEWEST_BEFORE, LONG_CALLS, LONG_SETS, MOST_BEFORE, Ages, Side, coarse, opponent_fault
@@ -18,15 +18,22 @@ WORKLOAD = Workload((("rows", 8), ("cols", 8)))
 
 
 class Recorded(Side):
-    """A side that remembers on which sets it was called, and makes no call."""
+    """A side that remembers on which sets it was called, and makes no call.
 
-    def __init__(self, *, resident: bool = False) -> None:
-        clock: Any = SimpleNamespace(shelf=SimpleNamespace(timed=lambda _, index: index, count=lambda _: SETS))
+    Args:
+        resident: Whether it is a trusted process that stays.
+        void: Why no call's time counts; empty where all do.
+    """
+
+    def __init__(self, *, resident: bool = False, void: str = "") -> None:
+        shelf = SimpleNamespace(timed=lambda _, index: index, count=lambda _: SETS)
+        clock: Any = SimpleNamespace(shelf=shelf, time_ns=lambda call: call.cpu_ns, void=lambda _: void)
         super().__init__(clock, ResidentContestant("candidate", {}, trusted=resident, resident=resident), {})
         self.asked: list[tuple[Any, dict[str, Any]]] = []
 
     def call(self, workload: Workload, values: Any, rng: Any, **how: Any) -> Any:
         self.asked.append((values, how))
+        return Call(1, 1, 0, 0)
 
 
 def test_one_of_every_two_allocations_is_older() -> None:
@@ -86,3 +93,19 @@ def test_a_trusted_process_has_no_long_stay() -> None:
     side.stay_longer(WORKLOAD, LONG_CALLS[1], rng)
 
     assert len(side.asked) == 1
+
+
+@pytest.mark.parametrize("void", ["", "waited"])
+def test_one_of_the_first_timed_calls_is_checked_whole_whatever_the_coins_say(void: str) -> None:
+    rng, found = Secret(bytes(32)).stream("whole"), set()
+    for _ in range(40):  # a position that is never drawn: 2 * 2^-40
+        side = Recorded(void=void)
+        side.warm(WORKLOAD, list(range(SETS)), rng)
+        side.check_one(WORKLOAD, 2, rng)
+        for pair in range(2):
+            side.samples(WORKLOAD, rng, 0, pair, [])
+        whole = [how["whole"] for _, how in side.asked[1:]]
+        assert sum(whole) == 1
+        found.add(whole.index(True))
+
+    assert found == {0, 1}
