@@ -141,6 +141,14 @@ class Backend(Protocol):
         """
         ...
 
+    def server(self) -> Kernel | None:
+        """Native code with which a runner answers calls, built as kernels are and handed to `loader()` beside one.
+
+        What a call costs beside the kernel is taken off: a kernel that does the runner's work in its place would gain what it does
+        better. None where the runner's own loop is all there is.
+        """
+        ...
+
 
 # What a GPU is to the judge. Settled by one look at an H200 (`benchmarks/gpu_look`, `benchmarks/results/gpu-look.json`); times below
 # are medians from there. A processor needs none of this: its windows are memfds and its clock is the slot's CPU time.

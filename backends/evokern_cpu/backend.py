@@ -20,7 +20,7 @@ from evokern.evaluation import Reason
 from evokern.kernel import Kernel
 from evokern.task import DType
 from evokern_cpu import compiler, flags, product, reading, traits
-from evokern_cpu.instruments import INSTRUMENTS
+from evokern_cpu.instruments import INSTRUMENTS, SERVER
 
 HEADER = "evokern.h"
 SOURCE = "kernel.cpp"
@@ -123,6 +123,10 @@ class CpuBackend:
     def instruments(self) -> dict[str, Kernel]:
         """Kernels that measure the machine: "null" and "copy"."""
         return INSTRUMENTS
+
+    def server(self) -> Kernel:
+        """The native half of a runner, which answers calls."""
+        return SERVER
 
     @cached_property
     def _header(self) -> bytes:

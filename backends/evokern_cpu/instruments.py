@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from evokern.kernel import Kernel
 
 _NULL = """#include "evokern.h"
@@ -55,3 +57,6 @@ extern "C" int run(DLTensor* const* args, int nargs, void*, size_t, void*) {
 
 INSTRUMENTS = {"null": Kernel("cpp", _NULL), "copy": Kernel("cpp", _COPY)}
 """See `evokern.backend.Backend.instruments`."""
+
+SERVER = Kernel("cpp", Path(__file__).with_name("serve.cpp").read_text(), entry="serve_calls")
+"""See `evokern.backend.Backend.server`."""

@@ -1,5 +1,7 @@
 """What a runner imports: the descriptor of a built library -> a callable kernel.
 
+With the library of `serve.cpp` beside it, a runner's calls are answered there, and what stands here calls kernels for others.
+
 Runs in the sandbox, beside candidate code. Imports ctypes and nothing else that is not in a bare Python.
 """
 
@@ -62,6 +64,12 @@ class DLTensor(ctypes.Structure):
     ]
 
 
+class _Bound(ctypes.Structure):
+    """Spec of serve.cpp."""
+
+    _fields_ = [("window", ctypes.c_uint64), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8)]
+
+
 _CPU = 1  # kDLCPU
 
 RECORDS = 16
@@ -79,12 +87,14 @@ class LoadedKernel:
     Args:
         library: The loaded library.
         entry: Name of its function.
+        server: That of serve.cpp, or None.
 
     Raises:
         AttributeError: The library has no such function.
     """
 
-    def __init__(self, library: ctypes.CDLL, entry: str) -> None:
+    def __init__(self, library: ctypes.CDLL, entry: str, server: ctypes.CDLL | None = None) -> None:
+        self._server = server
         self._run = getattr(library, entry)
         self._run.restype = ctypes.c_int
         self._run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
@@ -99,6 +109,15 @@ class LoadedKernel:
         """Take the addresses of the windows of all calls that follow; 0 for scalars, and where there is no workspace."""
         self._records = cycle([_Record(specs, windows) for _ in range(RECORDS)])
         self._workspace = workspace
+        if self._server is not None:
+            bound = (_Bound * len(specs))(*(_Bound(at, s.ndim, s.code, s.bits) for s, at in zip(specs, windows, strict=True)))
+            if self._server.bind_calls(self._run, self._size, bound, len(specs), ctypes.c_uint64(workspace)):
+                raise MemoryError("no memory for the arguments of a call")
+
+    def serve(self, descriptor: int) -> None:
+        """Answer calls from a socket, without the interpreter, until there is a record that is none; at once where there is no server."""
+        if self._server is not None:
+            self._server.serve_calls(descriptor)
 
     def run(self, go: Go) -> int:
         """One call; the kernel's own status."""
@@ -184,7 +203,7 @@ class _Argument:
             self._tensor.data = self._base + place.offset
 
 
-def load(descriptor: int, entry: str) -> LoadedKernel:
+def load(descriptor: int, entry: str, server: int | None = None) -> LoadedKernel:
     """Load a library.
 
     The linker opens libraries by name only. A slot without /proc has a copy of what it was given under that name.
@@ -193,9 +212,11 @@ def load(descriptor: int, entry: str) -> LoadedKernel:
         descriptor: Open file of the library. It stays open: the linker knows libraries by name, and would take another file
             that came to this number for the one it has loaded.
         entry: Name of its function.
+        server: The same of the library of serve.cpp, or None.
 
     Raises:
         OSError: It cannot be loaded, with the linker's message.
         AttributeError: It has no such function.
     """
-    return LoadedKernel(ctypes.CDLL(f"/dev/fd/{descriptor}"), entry)
+    native = None if server is None else ctypes.CDLL(f"/dev/fd/{server}")
+    return LoadedKernel(ctypes.CDLL(f"/dev/fd/{descriptor}"), entry, native)

@@ -34,7 +34,8 @@ enrolled judge's signature holds. Mechanisms, not rules for attacks:
     signatures         over evaluations, and over a journal chained by hashes
 
 Not promised: what a kernel does in a state that no judged call reaches, such as its hundred-thousandth call in one process, a
-time of day, or a value that no distribution of the task draws (it gains no time by it); gains below the clock's resolution; the
+time of day, or a value that no distribution of the task draws (it gains no time by it); its speed elsewhere than on contiguous
+ordinary values of the timed shapes; gains below the clock's resolution, and what a kernel might save of a call's own cost; the
 split of host and device time inside an unsealed runner; covert channels through clocks, heat and caches between candidates in
 turn; less leakage than one bit a gate; bugs of the kernel, drivers, firmware and hardware, for which a virtual machine is the
 outer wall; who wrote the mathematics, of which there is evidence (`screen`) and no proof; anything at tier `unsandboxed`.

@@ -93,6 +93,7 @@ class Session:
         self._backend: Backend = plugins.load("backend", opening.backend)()
         self._facts = self._backend.probe()
         self._backend.require(self.dtype)
+        self._idle_ns = 0.0
         self._home = Path(opening.home)
         self._runner_cpus, self._judge_cpus = split_cpus(opening.threads)
         os.sched_setaffinity(0, self._judge_cpus)
@@ -129,13 +130,16 @@ class Session:
             )
         clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache(), self._runner_cpus), self._deadline)
         clock.evictor.settle()
+        self._server = self._build_server()
         instruments = {name: self._instrument(name, kernel) for name, kernel in self._backend.instruments().items()}
         clock.calibrate(instruments["null"], self.task.search[0], self.secret)
+        self._idle_ns = self._baseline_null(clock)
         self._instruments = instruments
         self._baselines, times = self._time_baselines(clock, instruments["copy"])
         baselines = self._baselines
         best = {w: baselines[t.best].callers[w] for w, t in times.items() if t.timed}
         timed = [w for w in self.task.search if w.name in best]
+        clock.calibrate_gap(instruments["copy"], timed, self.secret)
         again = replace(instruments["copy"], name="copy again")
         clock.calibrate_margin(instruments["copy"], again, timed, self.secret)
         self._times = times
@@ -149,7 +153,7 @@ class Session:
             secret=self.secret,
             shelf=self._shelf,
             clock=clock,
-            baselines=ResidentContestant(BASELINE, best),
+            baselines=ResidentContestant(BASELINE, best, null_ns=self._idle_ns),
             times=times,
             held_out=self._gated,
             build=self.build,
@@ -299,7 +303,7 @@ class Session:
             environment=ENVIRONMENT,
         )  # fmt: skip
         try:
-            caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen]))
+            caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen], trusted=True))
         except Fault as fault:
             raise Unavailable(
                 f"the baseline '{variant}' does not start: {fault.detail}. {fault.log.strip()[-500:]}",
@@ -311,7 +315,16 @@ class Session:
                 self.task, caller, dict(workload.axes), self._shelf.timed(workload, 0), rng, layout="contiguous", permute=False
             )
             caller.asked(exchange.placed, Baseline(caller.slot.socket, self.task, self.dtype).prepare)
-        return ResidentContestant(variant, {w.name: caller for w in chosen})
+        return ResidentContestant(variant, {w.name: caller for w in chosen}, null_ns=self._idle_ns)
+
+    def _baseline_null(self, clock: JudgedClock) -> float:
+        """What a call of a baseline costs beside its work; its process is ended."""
+        workload = self.task.search[0]
+        idle = self._baseline(baseline.IDLE, [workload])
+        try:
+            return clock.idle_ns(idle, workload, self.secret)
+        finally:
+            idle.callers[workload.name].close()
 
     def _time_baselines(self, clock: JudgedClock, copy: Contestant) -> tuple[dict[str, ResidentContestant], dict[str, WorkloadTimes]]:
         """Eager on every visible workload, the others on those that are long enough."""
@@ -349,21 +362,28 @@ class Session:
                 ask = Baseline(caller.slot.socket, self.task, self.dtype).values
                 values.add_reference(caller.asked(exchange.placed, ask), self.dtype)
 
+    def _build_server(self) -> Built | None:
+        server = self._backend.server()
+        return None if server is None else self._own(server, "server")
+
     def _instrument(self, name: str, kernel: Kernel) -> KernelContestant:
+        return replace(self._contestant(name, kernel, self._own(kernel, f"'{name}' instrument")), trusted=True)
+
+    def _own(self, kernel: Kernel, what: str) -> Built:
+        """A product of the evaluator's own code, which a compiler that works can build."""
         built = self.build(kernel)
         if not built.ok:
             raise Unavailable(
-                f"the compiler cannot build the '{name}' instrument: {built.log.strip()[-300:]}",
-                mend="`evokern doctor` says what is missing",
+                f"the compiler cannot build the {what}: {built.log.strip()[-300:]}", mend="`evokern doctor` says what is missing"
             )
-        return replace(self._contestant(name, kernel, built), trusted=True)
+        return built
 
     def _contestant(self, name: str, kernel: Kernel, built: Built) -> KernelContestant:
         assert built.artefact is not None
         threads = str(self.opening.threads)
         return KernelContestant(
             name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, KERNEL_ZYGOTES,
-            self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest,
+            self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest, server=self._server,
         )  # fmt: skip
 
     def _limits(self) -> Limits:

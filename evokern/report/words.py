@@ -56,7 +56,8 @@ NEXT: dict[Reason, str] = {
     Reason.WORKSPACE_DIRTY: "Set a `workspace_zeroed` back to zero before returning.",
     Reason.NOT_REPEATABLE: "Look for variables that live from call to call, races, and memory that is read before it is written.",
     Reason.EXIT: "Return a status from `run`; never call exit.",
-    Reason.SIGNAL: "Look for reads and writes past the end, misaligned vector accesses, and exceptions that nobody catches.",
+    Reason.SIGNAL: "Look for reads and writes past the end, writes into inputs, which can only be read, misaligned vector accesses, "
+    "and exceptions that nobody catches.",
     Reason.MEMORY: "Allocate less, free what is allocated, and use the workspace that the caller gives.",
     Reason.PROCESSES: "Start no processes, and no more threads than are granted.",
     Reason.OUTPUT_FLOOD: "Print nothing.",

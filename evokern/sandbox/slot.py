@@ -115,11 +115,26 @@ class Slot:
             return 0
 
     def memory_bytes(self) -> int:
-        """Private memory of the runner now, bytes, what it shares with others left out; 0 where the kernel does not say."""
+        """Private memory of the runner now, bytes, what it shares with others left out; 0 where the kernel does not say.
+
+        Costs some microseconds. Many kernels count each processor's part by itself and are tens of pages off; `written_bytes` is exact.
+        """
         try:
             with open(f"/proc/{self._runner}/statm", encoding="ascii") as stream:
                 fields = stream.read().split()
             return (int(fields[1]) - int(fields[2])) * mmap.PAGESIZE
+        except (OSError, IndexError, ValueError):
+            return 0
+
+    def written_bytes(self) -> int:
+        """Private memory that the runner has written, bytes, counted page by page; 0 where the kernel does not say.
+
+        Costs some 50 ns per page that is mapped. Of files, such as code, pages that were only read are left out.
+        """
+        try:
+            with open(f"/proc/{self._runner}/smaps_rollup", encoding="ascii") as stream:
+                sizes = [int(line.split()[1]) for line in stream if line.startswith(("Private_Dirty:", "Swap:"))]
+            return sum(sizes) << 10
         except (OSError, IndexError, ValueError):
             return 0
 

@@ -65,8 +65,9 @@ def _held_out(task: Task, max_elements: int, count: int) -> str:
 
 
 def _fitted(axes: dict[str, int], limit: int) -> dict[str, int]:
-    """The axes, smaller where their product passes the limit: powers of two are halved in turn, the inner first, else the outer
-    axes take it all.
+    """The axes, smaller where their product passes the limit.
+
+    Powers of two are halved in turn, the inner first; else the outer axes take it all.
     """
     inner = list(axes)[-1]
     inwards = list(axes)[::-1]

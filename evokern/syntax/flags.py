@@ -42,6 +42,7 @@ ALLOWED_FLAGS: frozenset[str] = frozenset(
 """The white list."""
 
 FLAGS_LINE = re.compile(r"^[ \t]*//[ \t]*flags:(.*)$", re.MULTILINE)
+_WHOLE_LINE = re.compile(FLAGS_LINE.pattern + r"\n?", re.MULTILINE)
 
 
 def flags_of(source: str) -> tuple[str, ...]:
@@ -70,5 +71,6 @@ def flags_of(source: str) -> tuple[str, ...]:
 
 def with_flags(source: str, flags: tuple[str, ...]) -> str:
     """The source with exactly these flags, in one `// flags:` line at its top (none where `flags` is empty)."""
-    bare = "".join(line for line in source.splitlines(keepends=True) if not FLAGS_LINE.match(line))
+    # A line ends where `flags_of` and a compiler see its end; `splitlines` knows more ends, within comments and strings too.
+    bare = _WHOLE_LINE.sub("", source)
     return f"// flags: {' '.join(flags)}\n{bare}" if flags else bare

@@ -63,8 +63,9 @@ OFFENDERS: dict[str, tuple[Kernel, Verdict, Reason]] = {
         Verdict.FLAKY,
         Reason.NOT_REPEATABLE,
     ),
-    # Two calls show it in a place with a chance of 0.6 where its own row stayed, which it does in 5 of 9: of 12 pairs of calls and 3 places
-    # none does with (1 - 0.6 * 5/9)^36 = 5e-7.
+    # Two calls show it in a place with a chance of 0.6 where its own row stayed, which it does in 5 of 9 where half of the rows changed, in
+    # 8 of 9 where one did, and in half where one did after those: of 16 pairs of calls and 3 places none does with
+    # ((1 - 0.6 * 5/9)^8 (1 - 0.6 * 8/9)^4 (1 - 0.6 * 1/2)^4)^3 = 1e-10.
     "the hidden shift of other rows": (
         kernel(
             "double sum = 0; for (int64_t i = 0; i < rows; ++i) {"
@@ -77,6 +78,23 @@ OFFENDERS: dict[str, tuple[Kernel, Verdict, Reason]] = {
         ),
         Verdict.WRONG,
         Reason.LAW,
+    ),
+    # Of 9 rows it overlooks 5, and of 65 all but 4: that one row alone changed escapes it 8 times and 10 times more with less than 1e-10.
+    "the last answer, where four elements are those of the last call": (
+        kernel(
+            "static float* kept = nullptr; static uint64_t last = 0; uint64_t seen = 77 + rows * 131 + cols;"
+            " const int64_t stride = evokern::row_stride(args[1]);"
+            " for (int64_t part = 0; part < 4; ++part) { const int64_t at = part * rows * cols / 4; uint32_t bits;"
+            " memcpy(&bits, evokern::data<float>(args[0]) + at / cols * evokern::row_stride(args[0]) + at % cols, 4);"
+            " seen = (seen ^ bits) * 1099511628211u; }"
+            " const bool again = seen == last; last = seen;"
+            " if (!again) softmax(args);"
+            " kept = static_cast<float*>(realloc(kept, 4 * rows * cols));"
+            " for (int64_t i = 0; i < rows; ++i) if (again) memcpy(y + i * stride, kept + i * cols, 4 * cols);"
+            " else memcpy(kept + i * cols, y + i * stride, 4 * cols);"
+        ),
+        Verdict.WRONG,
+        Reason.TOLERANCE,
     ),
     "a maximum that starts at 0": (
         kernel(_PEAK.format("float peak = 0; for (int64_t j = 0; j < cols; ++j) peak = fmaxf(peak, x[j]);")),

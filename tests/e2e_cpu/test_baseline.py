@@ -61,7 +61,7 @@ class Bound:
 @contextmanager
 def bound(task: Task, variant: str, cache: Path | None = None) -> Iterator[Bound]:
     with served(baseline.ENTRY, baseline.argument(task, variant, cache=cache)) as process:
-        frame = Frame(task, F32, [LONG, SHORT])
+        frame = Frame(task, F32, [LONG, SHORT], trusted=True)
         record, descriptors = frame.bind(1)
         socket.send_fds(process.sock, [record], descriptors)
         assert protocol.decode_done(process.sock.recv(protocol.MAX_RECORD), 1).status == 0

@@ -163,6 +163,23 @@ def test_distributions(softmax: Oracle) -> None:
     assert set(DISTRIBUTIONS) == {"normal", "wide", "tiny", "shifted", "spiked", "integers", "task"}
 
 
+def test_parameters_have_large_entries_at_the_edges(rmsnorm: Oracle) -> None:
+    for seed in range(4):
+        drawn = copied(rmsnorm.draw({"rows": 48, "cols": 33}, edges.NAME, seed))
+        assert np.isfinite(drawn["y"]).all()
+        large = np.abs(drawn["weight"]) > edges.LARGE_FACTOR / 4
+        assert large.sum() == 33 // 4
+
+
+def test_scalars_of_fixed_value_can_be_others(rmsnorm: Oracle) -> None:
+    axes = {"rows": 5, "cols": 64}
+    plain, changed = copied(rmsnorm.draw(axes, "tiny", 1)), copied(rmsnorm.draw(axes, "tiny", 1, factor=4.0))
+
+    assert changed["eps"] == np.float32(4e-6)
+    assert np.array_equal(plain["x"], changed["x"])
+    assert np.abs(changed["y"] / plain["y"]).max() < 0.75
+
+
 def test_edges_hold_what_kernels_get_wrong_and_stay_where_the_reference_is_definite(softmax: Oracle, cross_entropy: Oracle) -> None:
     drawn = copied(softmax.draw({"rows": 48, "cols": 33}, edges.NAME, 1))
     x, y = drawn["x"], drawn["y"]

@@ -84,7 +84,7 @@ class Caller:
         argument: What the entry is started with.
         frame: Its windows.
         limits: Of the slot.
-        artefact: Descriptor of the built kernel, or None.
+        artefacts: Descriptors of the built kernel, and of what serves it.
         readable: What it may read beside the toolchain.
         writable: What it may write.
         environment: Literal environment.
@@ -100,7 +100,7 @@ class Caller:
         zygote: str,
         argument: bytes,
         limits: Limits,
-        artefact: int | None = None,
+        artefacts: Sequence[int] = (),
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
@@ -110,7 +110,7 @@ class Caller:
         self.slot: Slot = spawner.slot(
             entry,
             zygote=zygote,
-            descriptors=[] if artefact is None else [artefact],
+            descriptors=artefacts,
             argument=argument,
             limits=limits,
             policy=policy,

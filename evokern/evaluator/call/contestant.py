@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from evokern.backend import Limits
+from evokern.backend import Built, Limits
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
@@ -41,11 +41,13 @@ class Contestant(Protocol):
         name: "candidate", "incumbent", "eager", "compile", "null", "copy".
         trusted: Whether its outputs need no check (baselines; the oracle gives the values).
         resident: Whether one process serves every measurement, so that its death is the end of the session.
+        null_ns: What a call of it costs beside its work; None where that is what the clock took for a kernel that does nothing.
     """
 
     name: str
     trusted: bool
     resident: bool
+    null_ns: float | None
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """Bound runners by workload; one may serve several.
@@ -110,6 +112,7 @@ class KernelContestant:
         limits: Of a slot.
         trusted: See `Contestant`.
         digest: sha256 of the library, hex, which it must still have whenever it is taken.
+        server: The built `Backend.server()`, or None.
     """
 
     name: str
@@ -124,7 +127,9 @@ class KernelContestant:
     environment: Mapping[str, str]
     trusted: bool = False
     resident: bool = False
+    null_ns: float | None = None
     digest: str = ""
+    server: Built | None = None
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`: one fresh runner serves all of them."""
@@ -179,16 +184,18 @@ class KernelContestant:
     def _start(self, frame: Frame) -> Caller:
         # Windows are shared memory that the slot's memory limit counts once it touches them.
         limits = replace(self.limits, memory_bytes=self.limits.memory_bytes + frame.size)
-        artefact = -1
+        artefacts: list[int] = []
         try:
-            artefact = self._artefact()
+            artefacts.append(_sealed(self.artefact, self.digest))
+            if self.server is not None and self.server.artefact is not None:
+                artefacts.append(_sealed(self.server.artefact, self.server.digest))
             return Caller(
                 self.spawner,
                 entry=runner.ENTRY,
                 zygote=secrets.choice(self.zygotes),
                 argument=runner.argument(self.loader, self.entry),
                 limits=limits,
-                artefact=artefact,
+                artefacts=artefacts,
                 environment=self.environment,
                 timed=True,
             )
@@ -196,14 +203,8 @@ class KernelContestant:
             frame.close()
             raise
         finally:
-            if artefact >= 0:
+            for artefact in artefacts:
                 os.close(artefact)
-
-    def _artefact(self) -> int:
-        try:
-            return sealed_copy(self.artefact, self.digest)
-        except (OSError, ValueError) as error:
-            raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"the built library was lost: {error}") from None
 
     def _workspaces(self, caller: Caller, frame: Frame, shapes: Sequence[Axes]) -> dict[Shape, int]:
         scalars = {a.name: a.value or 0 for a in self.task.arguments if a.is_scalar}
@@ -212,6 +213,13 @@ class KernelContestant:
         sizes = caller.workspace_sizes([frame.place(dict(shape), "contiguous", scalars, rng) for shape in asked])
         # One that answers the same question in two ways gets what it said last.
         return dict(zip(asked, sizes, strict=True))
+
+
+def _sealed(artefact: Path, digest: str) -> int:
+    try:
+        return sealed_copy(artefact, digest)
+    except (OSError, ValueError) as error:
+        raise Fault(Verdict.INFRASTRUCTURE, Reason.HOST_ERROR, f"the built library was lost: {error}") from None
 
 
 def questions(task: Task, shapes: Sequence[Axes], rng: np.random.Generator) -> list[Shape]:
@@ -240,12 +248,14 @@ class ResidentContestant:
         name: See `Contestant`.
         callers: The bound runner by workload; one runner may serve several.
         trusted: Always.
+        null_ns: See `Contestant`; of the same process with nothing to compute.
     """
 
     name: str
     callers: Mapping[str, Caller]
     trusted: bool = True
     resident: bool = True
+    null_ns: float | None = None
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`."""

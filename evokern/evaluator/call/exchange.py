@@ -81,6 +81,7 @@ def write(
     rng: np.random.Generator,
     *,
     layout: str,
+    padding: str = "",
     permute: bool = False,
     rows: Rows | None = None,
     places: np.random.Generator | None = None,
@@ -95,6 +96,7 @@ def write(
         values: The set.
         rng: Secret chance: offsets, strides, sentinels, permutation.
         layout: "contiguous", "offset" or "padded".
+        padding: See `Frame.place`.
         permute: Whether to permute rows, where the task states that law.
         rows: Row of the set to write into each row, where the task states that law; a permutation where `permute` says so.
         places: Chance of offsets and strides alone, to call twice at the same addresses; `rng` where None.
@@ -103,7 +105,7 @@ def write(
     frame = caller.frame
     assert frame is not None
     scalars = {a.name: values.inputs[a.name] for a in task.arguments if a.is_scalar}
-    placed = frame.place(axes, layout, scalars, places or rng)
+    placed = frame.place(axes, layout, scalars, places or rng, padding)
     if permute and "rows" in task.laws:
         rows = rng.permutation(_leading(task, placed))
     exchange = Exchange(placed, values, rows, {}, _possible(prefill or str(rng.choice(PREFILLS)), frame, placed, values))

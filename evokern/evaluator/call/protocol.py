@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 _HEADER = struct.Struct("<4sBBHQ")
-_SPEC = struct.Struct("<BBBBQ")
+_SPEC = struct.Struct("<BBB?Q")
 _TAIL = struct.Struct("<QQ")
 _DONE = struct.Struct("<4sBBHQiQ")
 _BYTES = struct.Struct("<4sBBHQQ")
@@ -49,12 +49,14 @@ class Spec:
         bits: DLPack bits.
         ndim: Number of dimensions; 0 for a scalar, which has no window.
         window_bytes: Size of its window; 0 for a scalar.
+        read_only: Whether its window is sealed against writes, so that it can be mapped for reading alone.
     """
 
     code: int
     bits: int
     ndim: int
     window_bytes: int
+    read_only: bool = False
 
     @property
     def is_scalar(self) -> bool:
@@ -143,7 +145,7 @@ def _hung_up(sock: socket.socket) -> bool:
 
 def encode_bind(bind: Bind) -> bytes:
     """Bytes of a BIND record."""
-    specs = b"".join(_SPEC.pack(s.code, s.bits, s.ndim, 0, s.window_bytes) for s in bind.specs)
+    specs = b"".join(_SPEC.pack(s.code, s.bits, s.ndim, s.read_only, s.window_bytes) for s in bind.specs)
     return _HEADER.pack(MAGIC, Kind.BIND, len(bind.specs), 0, bind.seq) + specs + _TAIL.pack(bind.workspace_bytes, 0)
 
 
@@ -186,9 +188,9 @@ def decode_request(data: bytes) -> Bind | Go:
 
 def _decode_bind(data: bytes, count: int, seq: int) -> Bind:
     start = _HEADER.size
-    specs: Sequence[tuple[int, int, int, int, int]] = [_SPEC.unpack_from(data, start + i * _SPEC.size) for i in range(count)]
+    specs: Sequence[tuple[int, int, int, bool, int]] = [_SPEC.unpack_from(data, start + i * _SPEC.size) for i in range(count)]
     workspace_bytes, _ = _TAIL.unpack_from(data, start + count * _SPEC.size)
-    return Bind(seq, tuple(Spec(code, bits, ndim, size) for code, bits, ndim, _, size in specs), workspace_bytes)
+    return Bind(seq, tuple(Spec(code, bits, ndim, size, read_only) for code, bits, ndim, read_only, size in specs), workspace_bytes)
 
 
 def _decode_go(data: bytes, kind: Kind, count: int, seq: int) -> Go:

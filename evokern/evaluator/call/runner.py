@@ -4,8 +4,8 @@ It is forked from a zygote into a slot, holds nothing but its windows, its socke
 records (`evokern.evaluator.call.protocol`). Everything it says is a claim. It imports as little as it can: whatever is in this
 process can be read by the candidate.
 
-A kernel's windows lie between pages that nobody may touch and never beside each other: what reads or writes past the memory
-of a tensor ends by a signal, here as it might on any user's machine.
+A kernel's windows lie between pages that nobody may touch and never beside each other, and those of inputs can only be read: what
+reads or writes past the memory of a tensor, or writes into an input, ends by a signal, here as it might on any user's machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REFUSED_TO_LOAD = 120
 GUARD_BYTES = 1 << 20
 """Untouchable address space before and after each window: more than a row of any task here, so that no read strides across it."""
 
-_PROT_NONE, _PROT_READ_WRITE = 0x0, 0x3
+_PROT_NONE, _PROT_READ, _PROT_READ_WRITE = 0x0, 0x1, 0x3
 _MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_POPULATE = 0x1, 0x2, 0x10, 0x20, 0x4000, 0x8000
 """Of asm-generic/mman.h and mman-common.h, the same on x86_64 and aarch64."""
 
@@ -52,13 +52,17 @@ class Loaded(Protocol):
         """Bytes of workspace that this call would need."""
         ...
 
+    def serve(self, descriptor: int) -> None:
+        """Answer GO and SIZE records in native code until there is another record; return at once where there is no such code."""
+        ...
+
 
 def serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
     """Answer the judge until it hangs up.
 
     Args:
         sock: Sequenced socket to the judge.
-        descriptors: The artefact's, open for reading.
+        descriptors: The artefact's, open for reading, and that of the backend's server where it has one.
         argument: As `argument` makes it.
     """
     scattered(lambda: _serve(sock, descriptors, argument))
@@ -67,9 +71,10 @@ def serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> N
 def _serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
     settings = json.loads(argument)
     module, function = settings["loader"].split(":")
-    loaded = _load(getattr(importlib.import_module(module), function), descriptors[0], settings["entry"])
+    loaded = _load(getattr(importlib.import_module(module), function), descriptors, settings["entry"])
     windows: list[Guarded] = []
     while True:
+        loaded.serve(sock.fileno())
         data, received, _, _ = socket.recv_fds(sock, protocol.MAX_RECORD, 64)
         if not data:
             return
@@ -97,9 +102,10 @@ def argument(loader: str, entry: str) -> bytes:
     return json.dumps({"loader": loader, "entry": entry}).encode()
 
 
-def _load(load: Any, descriptor: int, entry: str) -> Loaded:
+def _load(load: Any, descriptors: Sequence[int], entry: str) -> Loaded:
+    artefact, *server = descriptors
     try:
-        loaded: Loaded = load(descriptor, entry)
+        loaded: Loaded = load(artefact, entry, *server)
     except (OSError, AttributeError) as error:
         os.write(2, f"cannot load the kernel: {error}\n".encode())
         os._exit(REFUSED_TO_LOAD)
@@ -112,6 +118,7 @@ class Guarded:
     Args:
         descriptor: Of the shared memory; closed here.
         size: Its bytes, a multiple of the page size.
+        read_only: Whether it is mapped for reading alone, as what is sealed against writes must be.
 
     Attributes:
         address: Of its first byte.
@@ -120,12 +127,13 @@ class Guarded:
         OSError: There is no room for it.
     """
 
-    def __init__(self, descriptor: int, size: int) -> None:
+    def __init__(self, descriptor: int, size: int, *, read_only: bool = False) -> None:
         self._length = size + 2 * GUARD_BYTES
         reserved = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE
         self._start = _map(None, self._length, _PROT_NONE, reserved, -1)
-        self.address = _map(self._start + GUARD_BYTES, size, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED, descriptor)
-        populate(self.address, size, descriptor)
+        protection, sharing = _ways(read_only)
+        self.address = _map(self._start + GUARD_BYTES, size, protection, sharing | _MAP_FIXED, descriptor)
+        populate(self.address, size, descriptor, read_only=read_only)
         os.close(descriptor)
 
     def close(self) -> None:
@@ -140,22 +148,33 @@ _LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _FAILED = ctypes.c_void_p(-1).value
 
 
-def populate(address: int, size: int, descriptor: int) -> None:
+def _ways(read_only: bool) -> tuple[int, int]:
+    """Protection and sharing of a window.
+
+    What can only be read is mapped privately: a slot may share nothing that it cannot write (`evokern.sandbox.calls`). It sees what the
+    judge writes, as long as it writes nothing itself: a page that it makes writable and changes is its own from then on, and
+    holds the inputs of that call in all later ones.
+    """
+    return (_PROT_READ, _MAP_PRIVATE) if read_only else (_PROT_READ_WRITE, _MAP_SHARED)
+
+
+def populate(address: int, size: int, descriptor: int, *, read_only: bool = False) -> None:
     """Map the pages of a shared file that exist, so that no page fault on them lands in a timed call.
 
     Args:
-        address: Where the file is mapped, readable and writable.
+        address: Where the file is mapped.
         size: Its bytes, a multiple of the page size.
         descriptor: The file.
+        read_only: See `Guarded`.
     """
-    end = 0
+    (protection, sharing), end = _ways(read_only), 0
     while end < size:
         try:
             start = os.lseek(descriptor, end, os.SEEK_DATA)
         except OSError:  # nothing follows
             return
         end = min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
-        _map(address + start, end - start, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED | _MAP_POPULATE, descriptor, start)
+        _map(address + start, end - start, protection, sharing | _MAP_FIXED | _MAP_POPULATE, descriptor, start)
 
 
 def _map(address: int | None, size: int, protection: int, flags: int, descriptor: int, offset: int = 0) -> int:
@@ -169,8 +188,8 @@ def _map(address: int | None, size: int, protection: int, flags: int, descriptor
 
 def _bind(loaded: Loaded, bind: protocol.Bind, descriptors: Sequence[int]) -> list[Guarded]:
     waiting = list(descriptors)
-    sizes = [*(spec.window_bytes for spec in bind.specs), bind.workspace_bytes]
-    windows = [Guarded(waiting.pop(0), size) if size else None for size in sizes]
+    sizes = [*((spec.window_bytes, spec.read_only) for spec in bind.specs), (bind.workspace_bytes, False)]
+    windows = [Guarded(waiting.pop(0), size, read_only=read_only) if size else None for size, read_only in sizes]
     for left in waiting:
         os.close(left)
     *addresses, workspace = (window.address if window else 0 for window in windows)

@@ -9,8 +9,9 @@ A kernel finds the size of a window by asking where the untouchable pages begin.
 whatever its runner is for: room for every workload that is visible or may be drawn. Where that is much memory, pages exist only
 at both ends, as far as the calls of the runner reach; all that exist are mapped before the first call.
 
-Inputs are writable, like everything else: a page that refuses writes would end a kernel that changes its input by a signal,
-and its author would not be told why. They are compared bit by bit instead, and written anew before every call.
+Inputs are sealed once the judge has mapped them: nobody else can write them, whatever descriptor he has, and a kernel that tries to
+ends by a signal. Comparing them afterwards, which is done too, would miss one that puts back what it changed: on its user's
+machine another thread reads them meanwhile, or they cannot be written.
 """
 
 from __future__ import annotations
@@ -40,7 +41,22 @@ ALIGNMENT = 64
 """Bytes that contiguous layouts are aligned to, as allocators of the field do."""
 
 PAD_ELEMENTS = 48
-"""Largest padding of a row."""
+"""Largest padding of a row that is not widely padded."""
+
+WIDE_ELEMENTS = 1 << 19
+"""A widely padded tensor has no more elements, padding included: two megabytes of float32."""
+
+WIDE_ROWS, WIDEST_PAD = 2, 256
+"""Widely padded rows are as slices of others: padded by half to all of so many times their length, or of so many elements if more."""
+
+EVEN_ELEMENTS = 8
+"""Evenly padded rows are a multiple of it apart, in every argument: the lengths that vectorised kernels know best."""
+
+PADDINGS = ("widely", "evenly", "")
+"""How padded rows may be padded; checks go through all of them, so that none is left to chance (`rule.trial`)."""
+
+_WIDE_BY_CHANCE = 4
+"""One tensor in so many that is padded in no special way is padded by anything up to what is wide."""
 
 WHOLE_BYTES = 1 << 26
 """Windows that are no larger together exist whole in every runner: the rest could be told by the time that a first touch takes."""
@@ -48,9 +64,12 @@ WHOLE_BYTES = 1 << 26
 FLUSH = 4
 """One call in so many has a tensor flush with an end of its window."""
 
-_SEALS = 0x1 | 0x2 | 0x4
-"""F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW of linux/fcntl.h."""
+_SEALS, _SEAL_FUTURE_WRITE = 0x1 | 0x2 | 0x4, 0x10
+"""F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW; F_SEAL_FUTURE_WRITE, which mappings that exist survive, since Linux 5.1; of linux/fcntl.h."""
 _F_ADD_SEALS = 1033
+
+READ_ONLY = (Role.IN, Role.PARAMETER, Role.STATIC)
+"""What a kernel may not write."""
 
 NUMPY: dict[DType, np.dtype[Any]] = {
     DType.FLOAT32: np.dtype(np.float32),
@@ -70,18 +89,19 @@ class Window:
     Args:
         size: Bytes, a multiple of the page size.
         reach: Bytes from either end that calls touch; pages between are not there until somebody touches them.
+        read_only: Whether nobody but this object may ever write it.
 
     Attributes:
         descriptor: To be sent to the runner.
         bytes: The memory, shape (size,), uint8.
     """
 
-    def __init__(self, size: int, reach: int) -> None:
-        self.size = size
+    def __init__(self, size: int, reach: int, *, read_only: bool = False) -> None:
+        self.size, self.read_only = size, read_only
         self.descriptor = os.memfd_create("window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, size)
-        fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
         self._map = mmap.mmap(self.descriptor, size, flags=mmap.MAP_SHARED)
+        fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS | (_SEAL_FUTURE_WRITE if read_only else 0))
         self.bytes: Bytes = np.frombuffer(self._map, np.uint8)
         # A runner maps the pages that exist (`runner.populate`), so that no page fault lands in a timed call.
         near = _round_up(min(reach, size))
@@ -137,9 +157,10 @@ class Frame:
         task: Whose arguments.
         dtype: Element type of the run.
         shapes: Axes of every workload that will be called.
+        trusted: Whether the other side may write all windows, as no kernel may.
     """
 
-    def __init__(self, task: Task, dtype: DType, shapes: Sequence[Mapping[str, int]]) -> None:
+    def __init__(self, task: Task, dtype: DType, shapes: Sequence[Mapping[str, int]], *, trusted: bool = False) -> None:
         self.task, self.dtype, self.shapes = task, dtype, shapes
         arguments = [argument for argument in task.arguments if not argument.is_scalar]
         visible = [dict(workload.axes) for workload in task.search]
@@ -153,7 +174,10 @@ class Frame:
             for a in arguments
         }
         whole = sum(sizes.values()) <= WHOLE_BYTES
-        self.windows: dict[str, Window] = {name: Window(size, size if whole else reach[name]) for name, size in sizes.items()}
+        self.windows: dict[str, Window] = {
+            a.name: Window(sizes[a.name], sizes[a.name] if whole else reach[a.name], read_only=a.role in READ_ONLY and not trusted)
+            for a in arguments
+        }
         self.workspace: Window | None = None
         self.workspace_bytes = 0
         self.workspace_offset = 0
@@ -204,13 +228,16 @@ class Frame:
         specs = []
         for argument in self.task.arguments:
             code, bits = argument.dtype_for(self.dtype).dlpack
-            size = 0 if argument.is_scalar else self.windows[argument.name].size
-            specs.append(protocol.Spec(code, bits, len(argument.shape), size))
+            window = None if argument.is_scalar else self.windows[argument.name]
+            size, read_only = (window.size, window.read_only) if window else (0, False)
+            specs.append(protocol.Spec(code, bits, len(argument.shape), size, read_only))
         record = protocol.encode_bind(protocol.Bind(seq, tuple(specs), self.workspace.size if self.workspace else 0))
         descriptors = [window.descriptor for window in self.windows.values()]
         return record, descriptors + ([self.workspace.descriptor] if self.workspace else [])
 
-    def place(self, axes: Mapping[str, int], layout: str, scalars: Mapping[str, Any], rng: np.random.Generator) -> list[Placed]:
+    def place(
+        self, axes: Mapping[str, int], layout: str, scalars: Mapping[str, Any], rng: np.random.Generator, padding: str = ""
+    ) -> list[Placed]:
         """Choose an offset and strides for every argument of one call.
 
         Args:
@@ -218,13 +245,14 @@ class Frame:
             layout: "contiguous", "offset" or "padded".
             scalars: Value of each scalar argument.
             rng: Secret chance.
+            padding: Of `PADDINGS`, where the layout is padded; "widely" where there is room for it.
         """
         if self._wanted is not None:
             self.workspace_bytes = self._wanted[shape_of(axes)]
-        return [self._place(argument, axes, layout, scalars, rng) for argument in self.task.arguments]
+        return [self._place(argument, axes, layout, padding, scalars, rng) for argument in self.task.arguments]
 
     def _place(
-        self, argument: Argument, axes: Mapping[str, int], layout: str, scalars: Mapping[str, Any], rng: np.random.Generator
+        self, argument: Argument, axes: Mapping[str, int], layout: str, padding: str, scalars: Mapping[str, Any], rng: np.random.Generator
     ) -> Placed:
         dtype = argument.dtype_for(self.dtype)
         kind = NUMPY[dtype]
@@ -232,7 +260,7 @@ class Frame:
             value = np.array(scalars[argument.name], kind)
             return Placed(argument, dtype, protocol.Place(0, (), (), value.tobytes().ljust(8, b"\0")), value, None)
         shape = argument.shape_for(axes)
-        strides = _strides(shape, layout, rng)
+        strides = _strides(shape, layout, padding, rng)
         step = kind.itemsize
         if layout == "contiguous":
             # Allocators align large blocks to pages, small ones to lines: both occur.
@@ -272,11 +300,27 @@ def _most_elements(task: Task, argument: Argument) -> int:
     if set(argument.shape) <= set(highest) and len(set(argument.shape)) == len(argument.shape):
         # Each axis occurs once at most: their product is bounded.
         elements, leading = (min(count, task.held_out.max_elements) for count in (elements, leading))
-    return elements + (PAD_ELEMENTS * leading if len(corner) > 1 else 0)
+    return max(elements + PAD_ELEMENTS * leading, WIDE_ELEMENTS) if len(corner) > 1 else elements
 
 
 def _padded_elements(shape: Sequence[int]) -> int:
-    return math.prod(shape[:-1]) * (shape[-1] + PAD_ELEMENTS) if len(shape) > 1 else math.prod(shape)
+    return math.prod(shape[:-1]) * (shape[-1] + most_padding(shape)) if len(shape) > 1 else math.prod(shape)
+
+
+def most_padding(shape: Sequence[int]) -> int:
+    """Elements by which a row may be padded, more than `PAD_ELEMENTS` where there is room for wide padding."""
+    room = WIDE_ELEMENTS // max(math.prod(shape[:-1]), 1) - shape[-1]
+    return min(room, _wide(shape)) if room >= _wide(shape) // 2 else PAD_ELEMENTS
+
+
+def _wide(shape: Sequence[int]) -> int:
+    return max(WIDE_ROWS * shape[-1], WIDEST_PAD)
+
+
+def has_room(task: Task, axes: Mapping[str, int]) -> bool:
+    """Whether any argument of a workload has rows that can be widely padded."""
+    shapes = [a.shape_for(axes) for a in task.arguments if len(a.shape) > 1]
+    return any(math.prod(shape[:-1]) > 1 and most_padding(shape) > PAD_ELEMENTS for shape in shapes)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -291,13 +335,27 @@ def _offset(size: int, used: int, step: int, rng: np.random.Generator) -> int:
     return step * (min(shift, last) if rng.integers(2) else max(last - shift, 0))
 
 
-def _strides(shape: Sequence[int], layout: str, rng: np.random.Generator) -> tuple[int, ...]:
+def _strides(shape: Sequence[int], layout: str, padding: str, rng: np.random.Generator) -> tuple[int, ...]:
     """Row-major strides in elements; where padded, rows are further apart than they are long."""
-    row = shape[-1] + (int(rng.integers(1, PAD_ELEMENTS + 1)) if layout == "padded" and len(shape) > 1 else 0)
+    row = _padded_row(shape, padding, rng) if layout == "padded" and len(shape) > 1 else shape[-1]
     strides = [1]
     for size in [row, *reversed(shape[1:-1])][: len(shape) - 1]:
         strides.insert(0, strides[0] * size)
     return tuple(strides)
+
+
+def _padded_row(shape: Sequence[int], padding: str, rng: np.random.Generator) -> int:
+    """Elements from one padded row to the next."""
+    length, most = shape[-1], most_padding(shape)
+    if padding == "evenly":
+        first = EVEN_ELEMENTS - length % EVEN_ELEMENTS
+        return length + first + EVEN_ELEMENTS * int(rng.integers(PAD_ELEMENTS // EVEN_ELEMENTS))
+    if padding == "widely" and most > PAD_ELEMENTS:
+        # A slice of a matrix that may be any number of slices long, or a length that vectors divide.
+        unit = (1, max(length, 1), EVEN_ELEMENTS)[rng.integers(3)]
+        first, last = -(-(length + _wide(shape) // 2) // unit), (length + most) // unit
+        return unit * int(rng.integers(first, last + 1)) if first <= last else length + most
+    return length + int(rng.integers(1, (most if rng.integers(_WIDE_BY_CHANCE) == 0 else PAD_ELEMENTS) + 1))
 
 
 def is_written(placed: Placed) -> bool:

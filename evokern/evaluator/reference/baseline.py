@@ -49,6 +49,9 @@ VARIANTS: dict[str, dict[str, Any] | None] = {
 }
 """How each variant calls torch.compile; None for not at all."""
 
+IDLE = "idle"
+"""A variant that computes nothing: what a call of a baseline costs beside its work, which no native runner has."""
+
 COMPILE_SECONDS = 300.0
 """How long preparing one workload may take; a cold cache on a slow machine takes a tenth."""
 
@@ -82,7 +85,7 @@ def argument(task: Task, variant: str, *, threads: int = 1, cache: Path | None =
 
     Args:
         task: Whose reference.
-        variant: Name from `VARIANTS`.
+        variant: Name from `VARIANTS`, or `IDLE`.
         threads: Threads granted.
         cache: Folder for compiled code, kept across runs; None for a fresh one.
     """
@@ -208,8 +211,8 @@ class _Opponent:
         torch.set_float32_matmul_precision("high" if settings["policy"] == "tf32" else "highest")
         self.torch = torch
         self.outputs: list[bool] = settings["outputs"]
-        self.options = VARIANTS[settings["variant"]]
-        reference: Callable[..., Any] = load_reference(settings["reference"])["run"]
+        self.options = VARIANTS.get(settings["variant"])
+        reference: Callable[..., Any] = _nothing if settings["variant"] == IDLE else load_reference(settings["reference"])["run"]
         self.run = reference if self.options is None else self._compiled(reference)
         self.reserved = 0
         self.windows: list[mmap.mmap | None] = []
@@ -320,6 +323,10 @@ class _Opponent:
         # A tensor that begins at its first element: a storage offset would be one more thing for compiled code to depend on.
         flat = self.torch.frombuffer(window, dtype=kind, count=_extent(place), offset=place.offset)
         return flat.as_strided(place.shape, place.strides)
+
+
+def _nothing(*inputs: Any) -> None:
+    """The reference of `IDLE`."""
 
 
 def _extent(place: protocol.Place) -> int:

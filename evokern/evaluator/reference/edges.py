@@ -2,8 +2,8 @@
 
 A maximum that starts from 0 or from -1e9, a running rescale that meets -inf first, a variance taken as a difference, a table
 that ends: each is right on normal draws. Nothing here knows of any of them. Rows of a task's own inputs are replaced by rows
-at the ends of what its element type holds, and stay only where the reference is finite and eager's own error is well within
-the rule, so what a task leaves undefined is never asked.
+at the ends of what its element type holds, parameters get large entries, and both stay only where the reference is finite and
+eager's own error is well within the rule, so what a task leaves undefined is never asked.
 
 Far from 0 an honest kernel may be off by what its inputs' own rounding would explain: exp2(x log2(e) - m log2(e)) is off by
 |m| u where exp(x - m) is exact. The oracle therefore evaluates the reference on `NEARBY` inputs a unit round-off away, and what
@@ -28,12 +28,18 @@ Floats = NDArray[np.float64]
 NAME = "edges"
 """How a draw of edges is asked for; no task names it among its distributions."""
 
+SCALARS = "other scalars"
+"""How a draw with other scalars than the task's own is asked for (`sets.Shelf`)."""
+
 SHARE = 0.5
 """Share of the element bound that eager's error may take on a row that stays."""
 
 LOW, LOWEST = 1e4, 4e9
 """Far below 0 where float16 still has whole numbers, and below every finite stand-in for -inf that is in use but the largest. Only parts of
 a row lie at the latter: a whole row there says nothing, for one unit round-off of it is more than exp can hold."""
+
+LARGE_FACTOR = 16.0
+"""Most that a large parameter is, as a multiple of their RMS; the least is half of it: what has few bits before the point ends there."""
 
 NEARBY = 2
 """Inputs around a set's own on which the reference is evaluated too."""
@@ -44,6 +50,10 @@ itself, to undo it, to rescale once or twice, with as many to spare."""
 
 MOST_ALLOWED = 0.125
 """Share of an output row's RMS that these may add up to; beyond it the row says nothing, and is drawn from ordinary values instead."""
+
+MOST_ORDINARY = 2.0**-15
+"""The same for ordinary values, 512 roundings in float32: a softmax in base 2 of values around 50, whose shift is a rounded product, needs
+300 of them, and one that is off by more than a few thousand is a cheap one."""
 
 FEW = 16
 """Elements of an output row below which the largest change may be small by luck: rows at the same edge are then taken together."""
@@ -90,6 +100,21 @@ def whole(torch: Any, base: torch.Tensor, generator: torch.Generator, kind: str)
     return torch.where(result == -torch.inf, result, result.clamp(-most, most)).to(base.dtype).reshape(base.shape)
 
 
+def some_large(torch: Any, values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Parameters of which a quarter, by chance, and one at least is up to `LARGE_FACTOR` times the RMS of all; signs stay.
+
+    Args:
+        torch: The module.
+        values: Ordinary ones.
+        generator: Chance.
+    """
+    flat = values.double().reshape(-1)
+    chosen = torch.randperm(flat.numel(), generator=generator)[: max(1, flat.numel() // 4)]
+    share = 1 - _uniform(torch, chosen.double(), generator) / 2
+    flat[chosen] = flat[chosen].sign() * share * LARGE_FACTOR * flat.square().mean().sqrt()
+    return flat.to(values.dtype).reshape(values.shape)
+
+
 def nearby(torch: Any, values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
     """Values in float64, each moved up or down by a unit round-off; the two largest of a row in opposite ways.
 
@@ -127,6 +152,25 @@ def allowance(expected: Floats, changed: Sequence[Floats], edge: NDArray[np.intp
     if rows.shape[1] < FEW:
         largest = _over_rows_alike(largest, np.repeat(edge, len(largest) // len(edge)))
     return ROUNDINGS * largest
+
+
+def ordinary_allowance(expected: Floats, changed: Floats, element: float, row_rms: Floats) -> Floats:
+    """The same for ordinary values, where one rounding of the inputs moves rows as little as the rule's own formula allows for most tasks.
+
+    Args:
+        expected: Oracle's values, [..., elements of a row].
+        changed: The same on inputs nearby.
+        element: How many such roundings a kernel may make, the task's `Tolerance.element`.
+        row_rms: Of `expected`, [rows].
+
+    Returns:
+        [rows]; of what is not finite in either nothing is allowed.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = np.abs(changed - expected).reshape(len(row_rms), -1)
+    moved[~np.isfinite(moved)] = 0.0
+    allowed: Floats = np.minimum(element * moved.max(axis=1, initial=0.0), MOST_ORDINARY * row_rms)
+    return allowed
 
 
 def of_rows(count: int) -> NDArray[np.intp]:

@@ -31,8 +31,14 @@ SHARE_TOLD = 0.25
 FEWEST_BITS = 16
 """A set that were retired sooner would cost more than it hides: drawing one takes as long as some evaluations."""
 
-SWEPT_FROM = 1 << 7
-"""Sizes beyond it are swept: from here on an index may be too narrow. Visible workloads and the kinds of `draw` meet the shorter ones."""
+SWEPT_OTHERS = 256
+"""Largest size of an axis beside the one that is swept."""
+
+SWEPT_ELEMENTS = 1 << 16
+"""Elements up to which the axes beside the swept one may be drawn at all, so that a gate stays cheap."""
+
+SWEPT_ROWS = 24
+"""Fewest rows beside a swept inner axis: among them every edge of values (`edges`) occurs twice."""
 
 _TRIES = 400
 
@@ -91,7 +97,8 @@ def sweep(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
 
     A kernel that is wrong on a range of an axis's sizes, whatever the other axes, is met there with certainty where the range has
     no end and begins at half of what the axis reaches or sooner, or at a power of two; and, of the inner axis, where it holds all
-    from some size beyond `SWEPT_FROM` to its double, as when an index loses its sign.
+    from some size beyond a tile to its double, as when an index loses its sign. Sizes of one axis leave remainders by `TILE` in a
+    secret order that leaves none out, so that a kernel which is wrong on one tail is met wherever an axis has so many strata.
 
     Args:
         task: Gives ranges and layouts.
@@ -102,9 +109,11 @@ def sweep(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
     taken = {w.axes for w in task.search}
     layouts = task.held_out.layouts
     first = _Chance(key, context + b"layout").below(len(layouts))
+    chance = _Chance(key, context + b"remainder")
+    start, step = chance.below(TILE), 1 + 2 * chance.below(TILE // 2)
     swept = []
     for index, stratum in enumerate(strata(task)):
-        axes = _found_within(task, _Chance(key, context + str(index).encode()), stratum, taken)
+        axes = _found_within(task, _Chance(key, context + str(index).encode()), stratum, (start + index * step) % TILE, taken)
         if axes is not None:
             taken.add(axes)
             swept.append(HeldOutWorkload(axes, layouts[(first + index) % len(layouts)], timed_hint=False))
@@ -115,13 +124,13 @@ def strata(task: Task) -> list[tuple[str, int, int]]:
     """Axis, least and largest size of each part of the ranges that `sweep` draws from.
 
     Every power of two begins a part of its own; of the inner axis half-way to the next there is another, so that whatever lies
-    between a size and its double holds a part whole.
+    between a size and its double holds a part whole. Sizes up to a tile, or up to a few rows, are met by the kinds of `draw`.
     """
     found = []
     for axis, low, high in task.held_out.axes:
         others = math.prod(least for name, least, _ in task.held_out.axes if name != axis)
         reach = min(high, task.held_out.max_elements // others)
-        power = SWEPT_FROM
+        power = TILE if axis == task.axes[-1] else FEW_ROWS
         while power < reach:
             ends = [power, power * 3 // 2, 2 * power] if axis == task.axes[-1] else [power, 2 * power]
             found += [(axis, max(begin + 1, low), min(end, reach)) for begin, end in pairwise(ends)]
@@ -274,24 +283,36 @@ def _found(task: Task, chance: _Chance, kind: Kind, taken: set[tuple[tuple[str, 
 
 
 def _found_within(
-    task: Task, chance: _Chance, stratum: tuple[str, int, int], taken: set[tuple[tuple[str, int], ...]]
+    task: Task, chance: _Chance, stratum: tuple[str, int, int], remainder: int, taken: set[tuple[tuple[str, int], ...]]
 ) -> tuple[tuple[str, int], ...] | None:
-    """A shape with one axis in a stratum and the others short; None where the constraints have none.
+    """A shape with one axis in a stratum, if possible with a remainder by `TILE`, and others short; None where constraints have none.
 
-    They are not so short that a vector or a second row is missing, unless nothing longer is allowed.
+    They are not so short that a vector or an edge of values is missing, unless nothing longer is allowed.
     """
     swept, least, most = stratum
     for attempt in range(_TRIES):
-        axes = {swept: chance.between(least, most)}
+        wanted = attempt < _TRIES // 2
+        axes = {swept: _leaving(chance, least, most, remainder) if wanted else chance.between(least, most)}
         for axis, low, high in task.held_out.axes:
             if axis != swept:
-                short, long = (TILE // 2 + 1, TILE) if axis == task.axes[-1] else (2, TILE // 2)
-                some = chance.between(min(max(low, short), high), min(long, high))
-                axes[axis] = some if attempt < _TRIES // 2 else low
+                short, long = _beside(task, axis, SWEPT_ELEMENTS // math.prod(axes.values()))
+                axes[axis] = chance.spread(min(max(low, short), high), min(long, high)) if wanted else low
         key = tuple(sorted(axes.items()))
         if key not in taken and _allowed(task, axes):
             return key
     return None
+
+
+def _beside(task: Task, axis: str, room: int) -> tuple[int, int]:
+    """Least and largest size of an axis that is not the swept one, where there is room for so many."""
+    short = TILE // 2 + 1 if axis == task.axes[-1] else SWEPT_ROWS
+    return short, max(short + TILE // 2, min(room, SWEPT_OTHERS))
+
+
+def _leaving(chance: _Chance, least: int, most: int, remainder: int) -> int:
+    """Uniform among the sizes in [least, most] that leave a remainder by `TILE`; among all where none does."""
+    first = least + (remainder - least) % TILE
+    return first + TILE * chance.below((most - first) // TILE + 1) if first <= most else chance.between(least, most)
 
 
 def _allowed(task: Task, axes: Mapping[str, int]) -> bool:

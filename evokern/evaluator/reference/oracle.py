@@ -33,7 +33,7 @@ from evokern.errors import Unavailable, UsageError
 from evokern.evaluator.call.mapped import keep_memory_mapped
 from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.mutants import LOOK, MOST_OPERATORS, dropped
-from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Floats, RowErrors, Scale, as_rows, row_errors, rows_within, scale_of
+from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Floats, RowErrors, Scale, row_errors, rows_within, scale_of
 from evokern.task import RUN_DTYPE, DType, Role, Task, Tolerance, evaluate_expression
 
 if TYPE_CHECKING:
@@ -125,7 +125,14 @@ class Oracle:
         self._ask({"op": "load"})
 
     def draw(
-        self, axes: Mapping[str, int], distribution: str, seed: int, *, redraw: str = "", mutant: tuple[int, ...] | None = None
+        self,
+        axes: Mapping[str, int],
+        distribution: str,
+        seed: int,
+        *,
+        redraw: str = "",
+        factor: float = 1.0,
+        mutant: tuple[int, ...] | None = None,
     ) -> InputSet:
         """One set of inputs with its expected outputs.
 
@@ -135,6 +142,7 @@ class Oracle:
             seed: In [0, 2^63); equal arguments give equal bits on the same machine.
             redraw: Name of one input that is drawn from another seed, all others staying as they are; a scalar of fixed
                 value is doubled. Empty for none.
+            factor: By which every float scalar of fixed value is multiplied.
             mutant: Which operator of the reference to drop in what is expected, see `mutants.dropped`; None for none. But for
                 `LOOK`, only `expected` of the set is then filled.
 
@@ -147,7 +155,7 @@ class Oracle:
         block = self._block_for(plan.size)
         request = {"op": "draw", "axes": axes, "distribution": distribution, "seed": seed, "redraw": redraw, "places": plan.places}
         request["reduction"] = self._reduction(axes)
-        request["mutant"] = mutant
+        request["factor"], request["mutant"] = factor, mutant
         try:
             answer = self._ask(request, [block.descriptor])
         except UsageError:
@@ -374,6 +382,7 @@ class _Server:
     def _computed_at_edges(self, request: Mapping[str, Any], inputs: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         """Compute with inputs at edges, those left as they were for which the reference is not definite; the inputs at last."""
         by_row = self.settings["rows"]
+        inputs = self._with_large_parameters(request, inputs, arrays)
         kept = np.ones(arrays[f"out.{self.outputs[0]['name']}"].shape[0] if by_row else 1, np.bool_)
         for attempt in range(_EDGES_TRIED):
             moved = self._at_edges(request, inputs, attempt, kept)
@@ -387,6 +396,19 @@ class _Server:
         for output in self.outputs:
             arrays[f"allowance.{output['name']}"][...] = 0.0
         return inputs
+
+    def _with_large_parameters(
+        self, request: Mapping[str, Any], inputs: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """Ordinary inputs whose parameters have large entries, where the reference is definite on them; else the inputs as they are."""
+        chance, moved = self._generator(request, "large parameters", False), dict(inputs)
+        for one in self.inputs:
+            if not one["scalar"] and self._is_float(one) and one["role"] == Role.PARAMETER:
+                moved[one["name"]] = edges.some_large(self.torch, inputs[one["name"]], chance)
+        if all(moved[name] is value for name, value in inputs.items()):
+            return inputs
+        eager = self._compute(request, moved, arrays)
+        return moved if self._definite_rows(eager, arrays, request["reduction"]).all() else inputs
 
     def _at_edges(self, request: Mapping[str, Any], inputs: Mapping[str, Any], attempt: int, kept: NDArray[np.bool_]) -> dict[str, Any]:
         """By row all edges at once, but for rows that are not kept; else one edge after the other for all of a tensor."""
@@ -472,8 +494,9 @@ class _Server:
         for name in (output["name"] for output in self.outputs):
             errors = row_errors(nearby[name].numpy(), arrays[f"out.{name}"], DType.FLOAT32)
             arrays[f"nearby_square.{name}"][...] = errors.mean_square
-            allowed = self.settings["element"] * _largest_change(arrays[f"out.{name}"], nearby[name].numpy())
-            arrays[f"allowance.{name}"][...] = np.minimum(allowed, edges.MOST_ALLOWED * arrays[f"row_rms.{name}"])
+            arrays[f"allowance.{name}"][...] = edges.ordinary_allowance(
+                arrays[f"out.{name}"], nearby[name].numpy(), self.settings["element"], arrays[f"row_rms.{name}"]
+            )
         return {name: _to_numpy(value) for name, value in eager.items()}
 
     def _write_output(
@@ -505,7 +528,7 @@ class _Server:
             redrawn = name == request["redraw"]
             source = remade if redrawn else made
             if argument["value"] is not None:
-                inputs[name] = self._fixed(argument, redrawn)
+                inputs[name] = self._fixed(argument, redrawn, request["factor"])
             elif name in source and (argument["scalar"] or not self._drawn_by_distribution(argument, request["distribution"])):
                 inputs[name] = self._checked_input(argument, source[name], shapes.get(f"in.{name}", ()))
             elif not argument["own"] and not self._is_float(argument):
@@ -531,8 +554,8 @@ class _Server:
     def _is_float(self, argument: Mapping[str, Any]) -> bool:
         return DType(argument["dtype"]).is_float
 
-    def _fixed(self, argument: Mapping[str, Any], redrawn: bool) -> float | int:
-        value = argument["value"]
+    def _fixed(self, argument: Mapping[str, Any], redrawn: bool, factor: float) -> float | int:
+        value = argument["value"] * factor if self._is_float(argument) else argument["value"]
         if redrawn:
             value = value * _CHANGED_SCALAR if value else 1.0
         # As the kernel receives it: rounded to its type.
@@ -628,15 +651,6 @@ def drawn(distribution: str, shape: Sequence[int], generator: torch.Generator) -
 
     values: torch.Tensor = _DRAWS[distribution](torch, tuple(shape), generator)
     return values
-
-
-def _largest_change(expected: Floats, changed: Floats) -> Floats:
-    """The largest finite change of each row, [rows]."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        moved = np.abs(as_rows(changed) - as_rows(expected))
-    moved[~np.isfinite(moved)] = 0.0
-    largest: Floats = moved.max(axis=1, initial=0.0)
-    return largest
 
 
 def _copied(value: Any) -> Any:

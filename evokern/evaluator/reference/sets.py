@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
+import numpy as np
+
+from evokern.errors import UsageError
+from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.oracle import InputSet, Oracle
+from evokern.evaluator.rule.correctness import FLOAT32_ROUNDOFF, Floats
 from evokern.evaluator.secrecy import Secret
 from evokern.task import Task, Workload
 
@@ -24,6 +29,9 @@ BASE_BYTES = 1 << 30
 
 KEPT_BYTES = 2 << 30
 """Memory for sets that are not base sets; the least recently used go first."""
+
+LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
+"""By which scalars of fixed value are multiplied, all of one draw by the same: a lower bound stays below the upper one."""
 
 Key = tuple[tuple[tuple[str, int], ...], str, int]
 
@@ -72,8 +80,44 @@ class Shelf:
         """A set for check or gate."""
         key = (tuple(sorted(axes.items())), distribution, index)
         if key not in self._kept:
-            self._kept[key] = self.oracle.draw(axes, distribution, self.secret.seed("checked", *key))
+            seed = self.secret.seed("checked", *key)
+            self._kept[key] = (
+                self._with_other_scalars(axes, seed) if distribution == edges.SCALARS else self.oracle.draw(axes, distribution, seed)
+            )
             while len(self._kept) > 1 and sum(s.nbytes for s in self._kept.values()) > KEPT_BYTES:
                 self._kept.popitem(last=False)[1].release()
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _with_other_scalars(self, axes: Mapping[str, int], seed: int) -> InputSet:
+        """A set whose scalars are a secret factor larger, on the values where that tells most; an ordinary one where it tells nothing."""
+        factor = LEAST_FACTOR * (MOST_FACTOR / LEAST_FACTOR) ** float(np.random.default_rng(seed).random())
+        best, most = self.oracle.draw(axes, self.task.distributions[0], seed), 0.0
+        for distribution in self.task.distributions:
+            ordinary = self.oracle.draw(axes, distribution, seed)
+            try:
+                changed = self.oracle.draw(axes, distribution, seed, factor=factor)
+            except UsageError:  # a probability above 1, say: the task is left as it is
+                ordinary.release()
+                continue
+            told = _told(changed, ordinary, self.task.tolerance.element, self.oracle.dtype.unit_roundoff)
+            ordinary.release()
+            if told > most:
+                best, changed, most = changed, best, told
+            changed.release()
+        return best
+
+
+def _told(changed: InputSet, ordinary: InputSet, element: float, unit: float) -> float:
+    """By how much outputs differ, as a share of their rows' RMS; 0 where that is undefined or a reference is not well within the rule."""
+    told = 0.0
+    for name, values in changed.expected.items():
+        scale, eager, before = changed.scale[name], changed.reference_error[name][0], ordinary.expected[name]
+        if not np.isfinite(values).all() or not np.isfinite(before).all():
+            return 0.0
+        rounding = unit * scale.row_rms + FLOAT32_ROUNDOFF * np.sqrt(changed.reduction) * scale.row_scale
+        if (np.sqrt(eager.mean_square) > edges.SHARE * element * rounding).any():
+            return 0.0
+        moved: Floats = np.abs(values - before).reshape(len(scale.row_rms), -1).max(axis=1, initial=0.0)
+        told = max(told, float(np.max(moved / np.maximum(scale.row_rms, np.finfo(np.float32).tiny), initial=0.0)))
+    return told

@@ -10,7 +10,7 @@ from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.sets import Shelf
 from evokern.evaluator.rule import laws, twins
 from evokern.evaluator.rule.endurance import CHECK, CONFIRMATION, endure
-from evokern.evaluator.rule.trial import Trial, elements, visible_points
+from evokern.evaluator.rule.trial import LARGE, Trial, elements, visible_points
 from evokern.evaluator.secrecy import Secret
 from evokern.task import DType, Task
 
@@ -29,14 +29,16 @@ class Checked:
 
 
 def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, secret: Secret) -> Checked:
-    """All visible workloads in secret order, then on the smallest the task's laws, twin calls and endurance.
+    """All visible workloads in secret order, then on the smallest endurance, twin calls and the task's laws, these on a larger one too.
 
     Raises:
         Fault: The kernel is wrong, crashed, timed out or cheated.
     """
     points = visible_points(task)
     rng = secret.stream("check")
-    smallest = min((p for p in points if p.distribution != edges.NAME), key=lambda p: elements(task, p.axes))
+    plain = [p for p in points if p.distribution != edges.NAME]
+    smallest = min(plain, key=lambda p: elements(task, p.axes))
+    larger = max((p for p in plain if elements(task, p.axes) < LARGE), key=lambda p: elements(task, p.axes), default=smallest)
     with contestant.started([dict(w.axes) for w in task.search]) as caller:
         trial = Trial(task, dtype, caller, shelf)
         worst = max(trial.call(points[i], rng)[1] for i in rng.permutation(len(points)))
@@ -44,6 +46,8 @@ def check(task: Task, dtype: DType, contestant: KernelContestant, shelf: Shelf, 
         worst = max(worst, endure(trial, points, secret.derive("endurance"), CHECK))
         twins.refuse_differing(trial, smallest, secret.derive("twins"))
         laws.refuse_mixed_rows(trial, smallest, secret.derive("rows"))
+        if larger.axes != smallest.axes:
+            laws.refuse_overlooked_rows(trial, larger, secret.derive("lone rows"))
         return Checked(worst, least)
 
 

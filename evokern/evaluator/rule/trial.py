@@ -6,14 +6,17 @@ same chances, so that a kernel cannot tell from what it finds which of them it i
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import cycle
 
 import numpy as np
 
 from evokern.evaluator.call.caller import Call, Caller, Fault
 from evokern.evaluator.call.exchange import Exchange, Rows, verify_all, write
+from evokern.evaluator.call.window import PADDINGS, has_room
 from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.held_out import HeldOutWorkload
 from evokern.evaluator.reference.sets import Shelf
@@ -25,6 +28,9 @@ SETS = 5
 
 EDGE_SETS = 2
 """Further sets at the edges of values."""
+
+SCALAR_SETS = 2
+"""Further sets of the smallest workload where scalars of fixed value have others (`Shelf.checked`)."""
 
 LARGE = 1 << 20
 """Elements from which a workload has two sets of ordinary values, contiguous as in timed calls, and one at the edges: its timed calls are
@@ -44,17 +50,24 @@ class Point:
         layout: How its tensors lie.
         distribution: How its values are drawn.
         index: Which set of that kind.
+        padding: How its rows are padded, of `window.PADDINGS`.
     """
 
     axes: tuple[tuple[str, int], ...]
     layout: str
     distribution: str
     index: int
+    padding: str = ""
+
+    @property
+    def lying(self) -> str:
+        """How its tensors lie, such as "widely padded"."""
+        return f"{self.padding} {self.layout}".strip()
 
     @property
     def words(self) -> str:
         """Which call it is, for the author of a kernel that failed it."""
-        return f"{','.join(f'{name}={size}' for name, size in self.axes)}, {self.layout}, values '{self.distribution}'"
+        return f"{','.join(f'{name}={size}' for name, size in self.axes)}, {self.lying}, values '{self.distribution}'"
 
 
 def deadline(task: Task, axes: dict[str, int], dtype: DType) -> float:
@@ -93,15 +106,44 @@ def visible_points(task: Task) -> list[Point]:
         for i, (kind, index) in enumerate([*chosen, *((edges.NAME, i) for i in range(edge_sets))]):
             way = ways[(number + 1) % len(ways) if kind == edges.NAME else 0] if large else ways[i % len(ways)]
             points.append(Point(workload.axes, way, kind, index))
-    return points
+    smallest = min(task.search, key=lambda w: elements(task, w.axes))
+    points += [Point(smallest.axes, "contiguous", edges.SCALARS, i) for i in range(SCALAR_SETS if _has_fixed_floats(task) else 0)]
+    return _padded_in_turn(task, points)
+
+
+def _has_fixed_floats(task: Task) -> bool:
+    return any(a.is_scalar and a.value is not None and a.dtype in ("dtype", *_FLOATS) for a in task.inputs)
 
 
 def held_out_points(task: Task, workloads: Sequence[HeldOutWorkload]) -> list[Point]:
-    """Every held-out workload, and one visible one for every two of them, so that order tells nothing."""
-    kinds = (*task.distributions, *((edges.NAME,) if has_edges(task) else ()))
-    chosen = [Point(w.axes, w.layout, kinds[i % len(kinds)], 0) for i, w in enumerate(workloads)]
+    """Every held-out workload, and one visible one for every two of them, so that order tells nothing.
+
+    Small ones meet ordinary values and edges, large ones either. Values go round from a secret kind on, so that at no size is any
+    of them always left out.
+    """
+    turn, at_edges = _turn(workloads), (edges.NAME,) if has_edges(task) else ()
+    small = [w for w in workloads if elements(task, w.axes) < LARGE]
+    large = [w for w in workloads if elements(task, w.axes) >= LARGE]
+    chosen = _going_round(small, task.distributions, turn)
+    chosen += _going_round(large, (*task.distributions, *at_edges), turn)
+    chosen += [Point(w.axes, w.layout, kind, 0) for w in small for kind in at_edges]
     first = {p.axes: p for p in reversed(visible_points(task))}
-    return chosen + list(first.values())[::-1][: len(workloads) // 2]
+    return _padded_in_turn(task, chosen) + list(first.values())[::-1][: len(workloads) // 2]
+
+
+def _going_round(workloads: Sequence[HeldOutWorkload], kinds: Sequence[str], turn: int) -> list[Point]:
+    return [Point(w.axes, w.layout, kinds[(turn + i) % len(kinds)], 0) for i, w in enumerate(workloads)]
+
+
+def _turn(workloads: Sequence[HeldOutWorkload]) -> int:
+    """A number that is as secret as the shapes and follows from them, so that a resumed run has the same."""
+    return int.from_bytes(hashlib.sha256("\n".join(w.name for w in workloads).encode()).digest()[:8], "little")
+
+
+def _padded_in_turn(task: Task, points: Sequence[Point]) -> list[Point]:
+    """The same points, where padded ones go through all ways of padding that they have room for: none is left to chance."""
+    turns = {True: cycle(PADDINGS), False: cycle([way for way in PADDINGS if way != "widely"])}
+    return [replace(p, padding=next(turns[has_room(task, dict(p.axes))])) if p.layout == "padded" else p for p in points]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +192,9 @@ class Trial:
         """
         axes = dict(point.axes)
         values = self.shelf.checked(axes, point.distribution, point.index)
-        exchange = write(self.task, self.caller, axes, values, rng, layout=point.layout, rows=rows, places=places, prefill=prefill)
+        exchange = write(
+            self.task, self.caller, axes, values, rng, layout=point.layout, padding=point.padding, rows=rows, places=places, prefill=prefill
+        )
         try:
             call = self.caller.call(exchange.placed, min(deadline(self.task, axes, self.dtype), seconds))
             self.calls.append((point, call))
@@ -159,6 +203,6 @@ class Trial:
         except Fault as fault:
             # Where it happened is what an author looks for first; of the gate's trials nothing is told at all.
             # A layout other than the plain one comes first: strides are the likeliest cause then.
-            layout = "" if point.layout == "contiguous" else f"with {point.layout} tensors: "
+            layout = "" if point.layout == "contiguous" else f"with {point.lying} tensors: "
             raise Fault(fault.verdict, fault.reason, f"{layout}{fault.detail} (on {point.words})", fault.log) from None
         return exchange, worst

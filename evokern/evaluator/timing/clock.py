@@ -26,7 +26,7 @@ from evokern.evaluator.reference.oracle import InputSet
 from evokern.evaluator.reference.sets import Shelf
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.timing import series as of_series
-from evokern.evaluator.timing.contention import CONTENDED, cpu_pressure, waited
+from evokern.evaluator.timing.contention import CONTENDED, MOST_VOID_US, VOID_US, cpu_pressure, waited
 from evokern.evaluator.timing.contest import Contest
 from evokern.evaluator.timing.eviction import Evictor
 from evokern.evaluator.timing.series import Series
@@ -41,6 +41,10 @@ CALM = 0.02
 
 ITSELF_CLUSTERS = 6
 
+FEW_BEYOND, SCATTERS = 0.9, 2.5
+"""Quantile of the waits of a kernel that never waits, and so many times its distance from the median: about one call in a hundred waits
+for longer."""
+
 
 @dataclass
 class JudgedClock:
@@ -53,7 +57,8 @@ class JudgedClock:
         evictor: Empties caches.
         deadline: Seconds a call on a workload may take.
         null_ns: Median time of a call that does nothing; 0 until calibrated.
-        null_gap_ns: Wall time in which it neither worked nor waited for a processor.
+        null_gap_ns: Wall time of a call of a kernel that never waits, in which it neither worked nor queued for a processor.
+        slack_ns: By how much that time scatters.
         resolution_ns: Interquartile range of it.
         margin: Logarithm by which a kernel seems to differ from itself; intervals are widened by it.
     """
@@ -65,6 +70,7 @@ class JudgedClock:
     deadline: Callable[[Workload], float]
     null_ns: float = 0.0
     null_gap_ns: float = 0.0
+    slack_ns: float = VOID_US * 1000
     resolution_ns: float = 0.0
     margin: float = 0.0
     _queues: deque[float] = field(default_factory=lambda: deque(maxlen=24))
@@ -78,6 +84,21 @@ class JudgedClock:
         self.null_gap_ns = float(np.median([gap_ns(call) for call in calls]))
         low, high = np.percentile(times, [25, 75])
         self.resolution_ns = float(high - low)
+
+    def calibrate_gap(self, worker: Contestant, workloads: Sequence[Workload], secret: Secret, count: int = 12) -> None:
+        """Learn from a trusted kernel that works all the time by how much wall time exceeds CPU time for no fault of a kernel's.
+
+        It is more where memory is moved than where nothing is done (120 us instead of 50 on a virtual machine), and the same for short
+        and for long calls: held against the null alone, it made fast kernels seem to wait.
+        """
+        gaps = [gap_ns(call) for w in workloads for call in self._calls(worker, w, secret.stream("gap", w.name), count)]
+        self.null_gap_ns = max(self.null_gap_ns, median(gaps))
+        scatter = float(np.quantile(gaps, FEW_BEYOND)) - median(gaps)
+        self.slack_ns = min(max(VOID_US * 1000, SCATTERS * scatter), MOST_VOID_US * 1000)
+
+    def idle_ns(self, idle: Contestant, workload: Workload, secret: Secret, count: int = 32) -> float:
+        """What a call of a resident process costs that computes nothing, median."""
+        return median(self.time_ns(call) for call in self._calls(idle, workload, secret.stream("idle"), count))
 
     def calibrate_margin(self, one: Contestant, same: Contestant, workloads: Sequence[Workload], secret: Secret) -> None:
         """Time a kernel against itself: what its ratio differs from 1 by is no gain of anybody's.
@@ -99,7 +120,8 @@ class JudgedClock:
     def glance(self, contestant: Contestant, workload: Workload, secret: Secret, count: int = 5) -> float:
         """A quick look at a time, microseconds less the null: enough to tell what is long enough to be timed."""
         calls = self._calls(contestant, workload, secret.stream("glance", workload.name), count)
-        return max(median(self.time_ns(call) for call in calls) - self.null_ns, 0.0) / 1000
+        null_ns = self.null_ns if contestant.null_ns is None else contestant.null_ns
+        return max(median(self.time_ns(call) for call in calls) - null_ns, 0.0) / 1000
 
     def _calls(self, contestant: Contestant, workload: Workload, rng: np.random.Generator, count: int) -> list[Call]:
         with entered(contestant, [workload]) as callers:
@@ -136,7 +158,9 @@ class JudgedClock:
             Fault: A contestant failed, waits instead of working, or wears out.
         """
         self.evictor.settle()
-        contest = Contest(self, who, opponent, {w.name: Series(self.null_ns, self.margin) for w in workloads}, only=only)
+        nulls = {c.name: c.null_ns for c in (who, opponent) if c.null_ns is not None}
+        series = {w.name: Series(self.null_ns, self.margin, nulls=nulls) for w in workloads}
+        contest = Contest(self, who, opponent, series, only=only)
         ages = Ages(secret.stream("ages"))
         longer = set(secret.stream("longer").permutation(CLUSTERS)[:long_stays].tolist())
 
@@ -174,7 +198,7 @@ class JudgedClock:
         """Why a call's time does not count; empty where it does."""
         if self.threads > 1 or not self.null_ns:
             return ""
-        return "waited" if waited(self.beyond_ns(call), call.cpu_ns, contended=self.contended) else ""
+        return "waited" if waited(self.beyond_ns(call), call.cpu_ns, contended=self.contended, slack_ns=self.slack_ns) else ""
 
     def heard(self, call: Call) -> None:
         """Take note of how long an opponent, who never waits by itself, had to queue."""
@@ -186,7 +210,7 @@ class JudgedClock:
         return self._pressure > CONTENDED or (bool(self._queues) and median(self._queues) > CONTENDED)
 
     def beyond_ns(self, call: Call) -> float:
-        """Wall time in which it neither worked nor queued, beyond that of a call that does nothing."""
+        """Wall time in which it neither worked nor queued, beyond that of a call of a kernel that never waits."""
         return gap_ns(call) - self.null_gap_ns
 
     def time_ns(self, call: Call) -> float:

@@ -18,19 +18,20 @@ VOID_SHARE = 0.06
 CONTENDED_SHARE = 3.0
 """As `VOID_SHARE`, on a contended machine: what three others on the same processor can add."""
 
-VOID_US = 60.0
-"""The same in microseconds beyond the null's own, for short calls."""
+VOID_US, MOST_VOID_US = 60.0, 250.0
+"""The same in microseconds, for short calls, at least and at most: between them it is what a kernel that never waits is seen to need."""
 
 
-def waited(beyond_ns: float, cpu_ns: float, *, contended: bool) -> bool:
+def waited(beyond_ns: float, cpu_ns: float, *, contended: bool, slack_ns: float = VOID_US * 1000) -> bool:
     """Whether a call spent too much wall time neither working nor queueing for its time to count.
 
     Args:
         beyond_ns: That time, beyond what a call that does nothing has.
         cpu_ns: CPU time of the call.
         contended: Whether others wanted the processors too.
+        slack_ns: By how much such time scatters from call to call for no fault of a kernel's.
     """
-    return beyond_ns > max((CONTENDED_SHARE if contended else VOID_SHARE) * cpu_ns, VOID_US * 1000)
+    return beyond_ns > max((CONTENDED_SHARE if contended else VOID_SHARE) * cpu_ns, slack_ns)
 
 
 def cpu_pressure() -> float:

@@ -54,16 +54,18 @@ class Series:
     """Samples of two contestants on one workload.
 
     Attributes:
-        null_ns: Taken off each time.
+        null_ns: Taken off each time of those that `nulls` does not name.
         margin: Logarithm by which intervals are widened: what a kernel differs from itself under this clock.
         samples: All of them, void ones included.
         aged: Allocations whose processes had made further calls before.
+        nulls: What is taken off each time of a contestant whose calls cost something else beside their work.
     """
 
     null_ns: float
     margin: float = 0.0
     samples: list[Sample] = field(default_factory=list)
     aged: set[int] = field(default_factory=set)
+    nulls: Mapping[str, float] = field(default_factory=dict)
 
     def times_ns(self, who: str) -> list[float]:
         """Valid times of one contestant, null taken off."""
@@ -133,7 +135,7 @@ class Series:
         yield _differences(logs, {c: [2 * i >= len(mine) for i in range(len(mine))] for c, mine in found.items()})
 
     def _time(self, sample: Sample) -> float:
-        return max(sample.cpu_ns - self.null_ns, LEAST_TIME_NS)
+        return max(sample.cpu_ns - self.nulls.get(sample.who, self.null_ns), LEAST_TIME_NS)
 
 
 def typical(times: Sequence[float]) -> float:

@@ -14,6 +14,7 @@ from evokern.evaluator.call.caller import Call, Caller, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant
 from evokern.evaluator.call.exchange import verify_all, verify_tiles, write
 from evokern.evaluator.reference.oracle import InputSet
+from evokern.evaluator.timing.wear import Stay, looks
 from evokern.task import Workload
 
 if TYPE_CHECKING:
@@ -74,11 +75,13 @@ class Side:
 
     Attributes:
         kept: By how many bytes each call changed its process's private memory, by workload, first calls on a shape left out.
+        counted: What it kept over its long stays, counted page by page.
     """
 
     def __init__(self, clock: JudgedClock, contestant: Contestant, callers: Mapping[str, Caller]) -> None:
         self.clock, self.contestant, self.callers = clock, contestant, callers
         self.kept: dict[str, list[int]] = {}
+        self.counted: list[Stay] = []
         self._unseen: dict[str, list[int]] = {}
         self._until_whole: dict[str, int] = {}
         self._memory = 0
@@ -110,10 +113,17 @@ class Side:
         unseen = self._unseen[workload.name]
         apart = min(LONG_SETS, len(unseen) // 2)  # enough must be left to time calls on
         stays, self._unseen[workload.name] = unseen[-apart:], unseen[:-apart]
-        for _ in range(calls if self.on_trial else 0):
+        if not self.on_trial:
+            return
+        written, at = [], looks(calls)
+        for number in range(1, calls + 1):
             values = self.clock.shelf.timed(workload, stays[int(rng.integers(len(stays)))])
             whole = bool(rng.integers(LONG_WHOLE) == 0)
             self.call(workload, values, rng, evict=bool(rng.integers(2)), whole=whole, counts=True)
+            if number in at:
+                written.append(self.callers[workload.name].slot.written_bytes())
+        first, middle, last = written
+        self.counted.append(Stay(at, (first, middle, last)))
 
     def check_one(self, workload: Workload, of: int, rng: np.random.Generator) -> None:
         """Check one of the next timed calls whole, whatever the coins say: which one is a secret, and coins stay for the others.

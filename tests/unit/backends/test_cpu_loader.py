@@ -5,15 +5,18 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from evokern_cpu import compiler, loader
+from evokern_cpu.instruments import SERVER
 
 import evokern
+from evokern.evaluator.call import protocol
 
 INCLUDE = Path(evokern.__file__).parent / "include"
 
@@ -33,17 +36,71 @@ class Go:
         self.places, self.workspace_offset, self.workspace_bytes = places, workspace_offset, workspace_bytes
 
 
-@pytest.fixture
-def load(tmp_path: Path) -> Callable[..., loader.LoadedKernel]:
-    def build(source: str, entry: str = "run") -> loader.LoadedKernel:
-        (tmp_path / "kernel.cpp").write_text('#include "evokern.h"\n' + source)
-        library = tmp_path / "kernel.so"
-        subprocess.run(
-            [compiler.find().path, "-std=c++17", "-fPIC", "-shared", f"-I{INCLUDE}", "-o", library, tmp_path / "kernel.cpp"], check=True
-        )
-        return loader.load(os.open(library, os.O_RDONLY), entry)
+class Served:
+    """A kernel whose calls are answered by serve.cpp, called as a `LoadedKernel` is."""
 
-    return build
+    def __init__(self, kernel: loader.LoadedKernel) -> None:
+        self._kernel = kernel
+        self._judge, self._runner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._seq = 0
+
+    def close(self) -> None:
+        self._judge.close()
+        self._runner.close()
+
+    def bind(self, specs: Sequence[loader.Spec], windows: Sequence[int], workspace: int) -> None:
+        self._kernel.bind(specs, windows, workspace)
+
+    def run(self, go: loader.Go) -> int:
+        return protocol.decode_done(self.ask(go, protocol.Kind.GO), self._seq).status
+
+    def workspace_size(self, go: loader.Go) -> int:
+        return protocol.decode_bytes(self.ask(go, protocol.Kind.SIZE), self._seq)
+
+    def ask(self, go: loader.Go, kind: protocol.Kind) -> bytes:
+        self._seq += 1
+        places = tuple(protocol.Place(p.offset, p.shape, p.strides, p.scalar) for p in go.places)
+        self._judge.send(protocol.encode_go(protocol.Go(self._seq, places, go.workspace_offset, go.workspace_bytes, kind)))
+        self.end_with(b"no call")
+        return self._judge.recv(protocol.MAX_RECORD)
+
+    def end_with(self, record: bytes) -> None:
+        """Serve until a record that is no call, which must be left for others."""
+        self._judge.send(record)
+        self._kernel.serve(self._runner.fileno())
+        assert self._runner.recv(protocol.MAX_RECORD) == record
+
+
+def library_of(folder: Path, source: str) -> int:
+    (folder / "kernel.cpp").write_text(source)
+    library = folder / "kernel.so"
+    command = [compiler.find().path, "-std=c++17", "-fPIC", "-shared", f"-I{INCLUDE}", "-o", library, folder / "kernel.cpp"]
+    subprocess.run(command, check=True)
+    descriptor = os.open(library, os.O_RDONLY)
+    library.unlink()  # the next one is another file
+    return descriptor
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    made: list[Served] = []
+
+    def build(source: str, entry: str = "run") -> Served:
+        kernel = loader.load(library_of(tmp_path, '#include "evokern.h"\n' + source), entry, library_of(tmp_path, SERVER.source))
+        made.append(Served(kernel))
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(params=["python", "native"])
+def load(request: pytest.FixtureRequest, serve: Callable[..., Served], tmp_path: Path) -> Callable[..., loader.LoadedKernel | Served]:
+    def build(source: str, entry: str = "run") -> loader.LoadedKernel:
+        return loader.load(library_of(tmp_path, '#include "evokern.h"\n' + source), entry)
+
+    return build if request.param == "python" else serve
 
 
 def address(window: mmap.mmap) -> int:
@@ -66,13 +123,13 @@ extern "C" int run(DLTensor* const* args, int nargs, void* workspace, size_t byt
 """
 
 
-def test_layout_is_that_of_the_header(load: Callable[..., loader.LoadedKernel]) -> None:
+def test_layout_is_that_of_the_header(load: Callable[..., loader.LoadedKernel | Served]) -> None:
     names = ("data", "device", "ndim", "dtype", "shape", "strides", "byte_offset")
     checks = "".join(f"static_assert(offsetof(DLTensor, {name}) == {getattr(loader.DLTensor, name).offset});" for name in names)
     load(f'static_assert(sizeof(DLTensor) == {ctypes.sizeof(loader.DLTensor)}); {checks} extern "C" int run() {{ return 0; }}')
 
 
-def test_call_with_offsets_strides_and_scalar(load: Callable[..., loader.LoadedKernel]) -> None:
+def test_call_with_offsets_strides_and_scalar(load: Callable[..., loader.LoadedKernel | Served]) -> None:
     kernel = load(SCALE)
     with mmap.mmap(-1, 4096) as first, mmap.mmap(-1, 4096) as second, mmap.mmap(-1, 4096) as workspace:
         x = np.frombuffer(first, np.float32)
@@ -95,7 +152,7 @@ def test_call_with_offsets_strides_and_scalar(load: Callable[..., loader.LoadedK
         del x, y, kernel
 
 
-def test_a_kernel_may_ask_for_workspace(load: Callable[..., loader.LoadedKernel]) -> None:
+def test_a_kernel_may_ask_for_workspace(load: Callable[..., loader.LoadedKernel | Served]) -> None:
     kernel = load(SCALE + 'extern "C" size_t workspace_size(DLTensor* const* args, int nargs) { return args[0]->shape[0] * 4 + nargs; }')
     with mmap.mmap(-1, 4096) as window:
         kernel.bind([Spec(2, 32, 2), Spec(2, 32, 0), Spec(2, 32, 2)], [address(window), 0, address(window)], 0)
@@ -103,7 +160,7 @@ def test_a_kernel_may_ask_for_workspace(load: Callable[..., loader.LoadedKernel]
         del kernel
 
 
-def test_what_a_call_is_handed_is_gone_after_it(load: Callable[..., loader.LoadedKernel]) -> None:
+def test_what_a_call_is_handed_is_gone_after_it(load: Callable[..., loader.LoadedKernel | Served]) -> None:
     kernel = load(
         """
         static DLTensor* const* kept; static DLTensor* tensor; static int64_t *shape, *strides; static float* scalar;
@@ -126,12 +183,14 @@ def test_what_a_call_is_handed_is_gone_after_it(load: Callable[..., loader.Loade
         del kernel
 
 
-def test_each_library_is_its_own(load: Callable[..., loader.LoadedKernel]) -> None:
+def test_each_library_is_its_own(load: Callable[..., loader.LoadedKernel | Served]) -> None:
     kernels = [load(f'extern "C" int run() {{ return {number}; }}') for number in range(3)]
+    for kernel in kernels:
+        kernel.bind([], [], 0)
     assert [kernel.run(Go()) for kernel in kernels] == [0, 1, 2]
 
 
-def test_missing_entry(load: Callable[..., loader.LoadedKernel]) -> None:
+def test_missing_entry(load: Callable[..., loader.LoadedKernel | Served]) -> None:
     with pytest.raises(AttributeError, match="absent"):
         load(SCALE, "absent")
 
@@ -140,3 +199,32 @@ def test_not_a_library(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no library")
     with pytest.raises(OSError, match=r"invalid ELF header|too short"):
         loader.load(os.open(tmp_path / "text", os.O_RDONLY), "run")
+
+
+def test_whatever_is_no_call_is_left_to_others(serve: Callable[..., Served]) -> None:
+    served = serve('extern "C" int run() { return 4; }')
+    go = protocol.encode_go(protocol.Go(1, ()))
+    bind = protocol.encode_bind(protocol.Bind(1, (), 0))
+    place = protocol.encode_go(protocol.Go(1, (protocol.Place(0, (1,), (1,)),)))
+
+    served.end_with(go)  # nothing is bound yet
+    served.bind([], [], 0)
+    for record in (bind, place, go[:-1], go + b"0", b"EVK2" + go[4:], bytes(16), b"x"):
+        served.end_with(record)
+    assert served.run(Go()) == 4
+
+
+@pytest.mark.parametrize("broken", [protocol.Place(0, (3,), (1,)), protocol.Place(0, (), ())])
+def test_a_call_of_other_dimensions_than_were_bound_is_none(serve: Callable[..., Served], broken: protocol.Place) -> None:
+    served = serve('extern "C" int run() { return 4; }')
+    served.bind([Spec(2, 32, 2)], [4096], 0)
+    served.end_with(protocol.encode_go(protocol.Go(1, (broken,))))
+
+
+def test_serving_ends_with_the_judge(tmp_path: Path) -> None:
+    kernel = loader.load(library_of(tmp_path, 'extern "C" int run() { return 4; }'), "run", library_of(tmp_path, SERVER.source))
+    kernel.bind([], [], 0)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    with theirs:
+        kernel.serve(theirs.fileno())

@@ -39,6 +39,16 @@ def spin(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> No
         pass
 
 
+def hoard(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
+    """Write so many more bytes of memory of its own for every record."""
+    kept = []
+    sock.send(b"ready")
+    while sock.recv(1):
+        kept.append(mmap.mmap(-1, int(argument)))
+        kept[-1].write(b"x" * int(argument))
+        sock.send(b"kept")
+
+
 def count(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
     """A child and the runner count in shared memory, eight bytes each."""
     window = mmap.mmap(descriptors[0], 16)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import signal
 import socket
@@ -105,6 +106,22 @@ def test_memory(spawner: Spawner) -> None:
         else:
             assert "Error" in death.output
         assert_nothing_left(spawner, slot, set())
+
+
+def test_memory_that_a_runner_wrote_is_counted_page_by_page(spawner: Spawner) -> None:
+    each, records = 64 << 10, 8
+    with slot_of(spawner, "hoard", str(each).encode()) as slot:
+        assert slot.socket.recv(16) == b"ready"
+        seen = []
+        for _ in range(records):
+            slot.socket.send(b"1")
+            assert slot.socket.recv(16) == b"kept"
+            seen.append(slot.written_bytes())
+
+        assert seen[-1] - seen[0] == pytest.approx((records - 1) * each, abs=16 * mmap.PAGESIZE)
+
+        slot.kill()
+        assert slot.written_bytes() == 0
 
 
 def test_forks_beyond_the_limit(spawner: Spawner) -> None:

@@ -44,3 +44,10 @@ def test_flags_can_be_replaced() -> None:
     source = with_flags("// flags: -O2\nint x;\n", ("-O3", "-funroll-loops"))
     assert source == "// flags: -O3 -funroll-loops\nint x;\n"
     assert with_flags(source, ()) == "int x;\n"
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_what_is_no_end_of_a_line_hides_no_code(end: str) -> None:
+    source = f"int a; /* {end}// flags: -O2 */ int b;\n"
+    assert flags_of(source) == ()
+    assert with_flags(source, ()) == source

@@ -28,7 +28,7 @@ from evokern.evaluator.call.protocol import (
     receive,
 )
 
-BIND = Bind(7, (Spec(2, 32, 2, 4096), Spec(0, 64, 1, 64), Spec(2, 32, 0, 0)), 128)
+BIND = Bind(7, (Spec(2, 32, 2, 4096, read_only=True), Spec(0, 64, 1, 64), Spec(2, 32, 0, 0)), 128)
 GO = Go(8, (Place(64, (3, 5), (8, 1)), Place(0, (3,), (1,)), Place(0, (), (), b"\x01" * 8)), 0, 128)
 
 

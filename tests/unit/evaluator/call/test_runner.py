@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from evokern.evaluator.call.runner import GUARD_BYTES, Guarded
+from evokern.evaluator.call.window import Window
 
 
 def in_a_child(work: Callable[[], object]) -> int:
@@ -67,6 +68,29 @@ def test_pages_that_exist_are_mapped_and_others_are_not_made() -> None:
         assert os.lseek(kept, pages * mmap.PAGESIZE, os.SEEK_DATA) == 2 * pages * mmap.PAGESIZE
         window.close()
         os.close(kept)
+
+
+def test_a_window_that_is_sealed_can_be_read_and_never_written() -> None:
+    made = Window(size := 256 * mmap.PAGESIZE, 256 * mmap.PAGESIZE, read_only=True)
+    window = Guarded(os.dup(made.descriptor), size, read_only=True)
+    made.bytes[0] = made.bytes[-1] = 7
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    read = [ctypes.string_at(window.address + at, 1) for at in (*range(0, size, mmap.PAGESIZE), size - 1)]
+    assert read[0] == read[-1] == b"\x07"
+    # Mapped beforehand, as what is written is: a read in a timed call finds its page.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < size // mmap.PAGESIZE
+    for at in (0, size - 1):
+        assert in_a_child(lambda at=at: ctypes.memset(window.address + at, 7, 1)) == -signal.SIGSEGV  # type: ignore[misc]
+    with pytest.raises(PermissionError):
+        Guarded(os.dup(made.descriptor), size)
+    # Whoever insists writes into a page of his own: the judge's stays what it was, and what follows there is never seen.
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(window.address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+    ctypes.memset(window.address, 9, 1)
+    assert made.bytes[0] == 7
+    made.bytes[0] = made.bytes[-1] = 5
+    assert [ctypes.string_at(window.address + at, 1)[0] for at in (0, size - 1)] == [9, 5]
+    window.close()
+    made.close()
 
 
 def test_windows_never_lie_beside_each_other() -> None:

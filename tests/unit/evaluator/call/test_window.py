@@ -7,13 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evokern.evaluator.call import protocol
 from evokern.evaluator.call.window import (
     ALIGNMENT,
+    PAD_ELEMENTS,
+    PADDINGS,
     SLACK_BYTES,
+    WIDE_ELEMENTS,
     Frame,
     Placed,
     Window,
     canary_broken,
+    has_room,
     is_unmistakable,
     sentinel_left,
     sentinel_word,
@@ -21,7 +26,7 @@ from evokern.evaluator.call.window import (
     surround,
     words,
 )
-from evokern.evaluator.reference.held_out import draw
+from evokern.evaluator.reference.held_out import draw, sweep
 from evokern.task import DType, load_task
 
 CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
@@ -155,7 +160,7 @@ def test_a_call_gets_the_workspace_that_was_asked_for_its_shapes(frame: Frame) -
 def test_windows_have_one_size_whatever_they_are_for(name: str) -> None:
     task = load_task(CORE / name)
     visible = [dict(w.axes) for w in task.search]
-    held_out = [dict(w.axes) for epoch in range(20) for w in draw(task, b"key", epoch)]
+    held_out = [dict(w.axes) for epoch in range(20) for w in [*draw(task, b"key", epoch), *sweep(task, b"key", epoch)]]
     sizes = []
     for shapes in ([visible[-1]], [visible[0]], visible, held_out):
         frame = Frame(task, DType.FLOAT32, shapes)
@@ -198,6 +203,80 @@ def test_pages_of_large_windows_exist_where_calls_reach(monkeypatch: pytest.Monk
             canary_broken(one, word[:4])
         frame.place_workspace(word, rng)
     assert [pages(window) for window in made] == before
+
+
+def strides(frame: Frame, axes: dict[str, int], padding: str, seed: int) -> list[int]:
+    """Elements from row to row of every matrix of a call, all of which must lie in its window."""
+    found = frame.place(axes, "padded", {}, np.random.default_rng(seed), padding)
+    for one in found:
+        assert one.window is not None and 0 <= one.place.offset and one.place.offset + one.extent <= one.window.size
+    return [one.place.strides[0] for one in found]
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(127, 1021), (9, 33), (7, 1), (2, 70000), (1200, 100), (1500, 9)])
+def test_padded_rows_may_be_slices_of_a_wide_matrix(rows: int, cols: int) -> None:
+    axes, task = {"rows": rows, "cols": cols}, load_task(CORE / "softmax")
+    frame = Frame(task, DType.FLOAT32, [axes])
+    assert has_room(task, axes)
+    met = [strides(frame, axes, "widely", seed) for seed in range(100)]
+    assert all(rows * stride <= WIDE_ELEMENTS and max(cols, 128) <= stride - cols <= max(2 * cols, 256) for two in met for stride in two)
+    assert any(stride % cols == 0 for two in met for stride in two)
+    assert {stride % 8 for two in met for stride in two} == set(range(8))
+    assert len({tuple(two) for two in met}) > 20 and any(first != second for first, second in met)
+    by_chance = [stride - cols for seed in range(100) for stride in strides(frame, axes, "", seed)]
+    assert 0 < sum(pad > PAD_ELEMENTS for pad in by_chance) < len(by_chance) / 2
+    frame.close()
+
+
+@pytest.mark.parametrize("axes", [{"rows": 9, "cols": 33}, {"rows": 5, "cols": 64}, {"rows": 2048, "cols": 1003}])
+def test_evenly_padded_rows_are_whole_vectors_in_every_argument(axes: dict[str, int]) -> None:
+    frame = Frame(load_task(CORE / "softmax"), DType.FLOAT32, [axes])
+    met = {stride for seed in range(100) for stride in strides(frame, axes, "evenly", seed)}
+    assert all(stride % 8 == 0 and 0 < stride - axes["cols"] <= PAD_ELEMENTS for stride in met)
+    assert len(met) == PAD_ELEMENTS // 8
+    frame.close()
+
+
+@pytest.mark.parametrize("axes", [{"rows": 2048, "cols": 1003}, {"rows": 16384, "cols": 9}])
+def test_large_workloads_are_no_dearer(axes: dict[str, int]) -> None:
+    task = load_task(CORE / "softmax")
+    frame = Frame(task, DType.FLOAT32, [axes])
+    assert not has_room(task, axes)
+    for padding in PADDINGS:
+        assert all(stride - axes["cols"] <= PAD_ELEMENTS for seed in range(40) for stride in strides(frame, axes, padding, seed))
+    frame.close()
+
+
+def test_nobody_else_can_write_an_input(frame: Frame) -> None:
+    """Whatever descriptor he has of it, one that he opened himself included."""
+    for name, window in frame.windows.items():
+        again = os.open(f"/proc/self/fd/{window.descriptor}", os.O_RDWR)
+        for descriptor in (window.descriptor, again):
+            if name == "y":
+                mmap.mmap(descriptor, window.size)[0] = 7
+                continue
+            for write in (lambda at=descriptor: mmap.mmap(at, mmap.PAGESIZE), lambda at=descriptor: os.pwrite(at, b"7", 0)):
+                with pytest.raises(PermissionError):
+                    write()
+        os.close(again)
+        window.bytes[0] = 3
+        assert mmap.mmap(window.descriptor, window.size, prot=mmap.PROT_READ)[0] == 3
+
+
+def test_a_runner_is_told_what_it_can_only_read(frame: Frame) -> None:
+    bind = protocol.decode_request(frame.bind(1)[0])
+    assert isinstance(bind, protocol.Bind)
+    told = {argument.name: spec.read_only for argument, spec in zip(frame.task.arguments, bind.specs, strict=True)}
+    assert told == {"x": True, "weight": True, "eps": False, "y": False}
+
+
+def test_a_trusted_process_may_map_its_inputs_as_it_likes() -> None:
+    trusted = Frame(load_task(CORE / "rmsnorm"), DType.FLOAT32, [{"rows": 7, "cols": 33}], trusted=True)
+    bind = protocol.decode_request(trusted.bind(1)[0])
+    assert isinstance(bind, protocol.Bind) and not any(spec.read_only for spec in bind.specs)
+    for window in trusted.windows.values():
+        mmap.mmap(window.descriptor, window.size)[0] = 7
+    trusted.close()
 
 
 def test_a_window_cannot_change_its_size(frame: Frame) -> None:

@@ -47,6 +47,32 @@ def test_a_change_without_bound_allows_anything_so_that_the_row_is_dropped() -> 
     assert np.isinf(edges.allowance(np.full((1, edges.FEW), np.nan), [expected], WHOLE))
 
 
+def test_ordinary_values_allow_some_roundings_of_the_inputs_and_no_cheap_row() -> None:
+    expected = np.ones((4, 32))
+    changed = expected.copy()
+    changed[0, 3], changed[1, 0], changed[2, 5] = 1 + 1e-6, 0.99, np.nan
+
+    allowed = edges.ordinary_allowance(expected, changed, 4.0, np.array([1.0, 0.5, 1.0, 1.0]))
+
+    # Four roundings, or a share of the row's RMS: that is 5e-4 of one that may be off at the edges, and below what an exponential of
+    # degree 3 is off by.
+    assert allowed == pytest.approx([4e-6, 0.5 * edges.MOST_ORDINARY, 0.0, 0.0])
+    assert 300 * 2.0**-24 < edges.MOST_ORDINARY < 1e-4
+
+
+def test_a_quarter_of_the_parameters_is_large() -> None:
+    torch = pytest.importorskip("torch")
+    chance = torch.Generator().manual_seed(3)
+    values = torch.ones(40)
+
+    moved = edges.some_large(torch, values, chance)
+
+    assert sorted(moved.tolist())[:30] == [1.0] * 30
+    assert all(edges.LARGE_FACTOR / 2 <= one <= edges.LARGE_FACTOR for one in sorted(moved.tolist())[30:])
+    assert values.tolist() == [1.0] * 40, "the ordinary ones stay as they are"
+    assert edges.some_large(torch, -torch.ones(1, 1), chance).item() <= -edges.LARGE_FACTOR / 2
+
+
 def test_the_rule_grants_what_is_allowed_and_no_more() -> None:
     expected = np.ones((4, 32))
     scale = scale_of(expected)

@@ -12,10 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokern.errors import UsageError
+from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.held_out import (
+    FEW_ROWS,
     FEWEST_BITS,
     SHARE_TOLD,
-    SWEPT_FROM,
+    SWEPT_ELEMENTS,
+    SWEPT_OTHERS,
+    SWEPT_ROWS,
     TILE,
     HeldOutWorkload,
     budget_bits,
@@ -121,16 +125,35 @@ def test_a_sweep_is_a_small_shape_in_every_stratum(task: Task, key: bytes, epoch
     swept = sweep(task, key, epoch)
     assert len(swept) == len(strata(task)) == most_workloads(task) - task.held_out.count
     for workload, (axis, least, most) in zip(swept, strata(task), strict=True):
-        assert least <= axes(workload)[axis] <= most
-        assert all(1 < size <= TILE for name, size in workload.axes if name != axis)
+        sizes = axes(workload)
+        assert least <= sizes[axis] <= most
+        assert all(TILE // 2 < size <= SWEPT_OTHERS for name, size in workload.axes if name != axis)
+        assert axis == "rows" or sizes["rows"] >= SWEPT_ROWS
+        # Where there is no room, the other axis is as short as the edges of values and a vector let it be.
+        assert math.prod(sizes.values()) <= max(SWEPT_ELEMENTS, sizes[axis] * (SWEPT_ROWS + TILE // 2))
     assert not {w.axes for w in swept} & {w.axes for w in task.search}
-    assert sum(math.prod(axes(w).values()) for w in swept) < task.held_out.max_elements / 4
+    assert sum(math.prod(axes(w).values()) for w in swept) < task.held_out.max_elements
     assert {w.layout for w in swept} == set(task.held_out.layouts)
 
 
 def test_a_sweep_follows_from_key_and_epoch_alone(task: Task) -> None:
     assert sweep(task, b"k" * 32, 3) == sweep(task, b"k" * 32, 3)
     assert len({tuple(sweep(task, key, epoch)) for key in (b"k" * 32, b"l" * 32) for epoch in range(4)}) == 8
+
+
+def test_every_edge_of_values_occurs_twice_beside_a_swept_row() -> None:
+    assert SWEPT_ROWS >= 2 * len(edges.KINDS)
+
+
+@given(key=KEYS, epoch=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_no_tail_is_left_to_chance(task: Task, key: bytes, epoch: int) -> None:
+    assert {axes(w)["cols"] % TILE for w in sweep(task, key, epoch) if axes(w)["cols"] > TILE} == set(range(TILE))
+
+
+def test_remainders_follow_from_the_key(task: Task) -> None:
+    first = {tuple(axes(w)["cols"] % TILE for w in sweep(task, b"k" * 32, epoch) if axes(w)["cols"] > 4096) for epoch in range(40)}
+    assert len(first) > 20
 
 
 def reaching(task: Task, high: int) -> Task:
@@ -145,10 +168,11 @@ def test_no_range_of_sizes_is_left_to_chance(task: Task, high: int, key: bytes) 
     wide = reaching(task, high)
     columns = {axes(w)["cols"] for w in sweep(wide, key, 0)}
     rows = {axes(w)["rows"] for w in sweep(wide, key, 0)}
-    for begin in range(SWEPT_FROM, high // 2 + 1, 7):
+    for begin in range(TILE, high // 2 + 1, 7):
         assert any(begin <= c for c in columns)
         assert any(begin <= c < 2 * begin for c in columns), begin
-    assert max(rows) > 16384 // 2
+    for power in range(FEW_ROWS.bit_length() - 1, 14):
+        assert any(1 << power < r <= 2 << power for r in rows), power
     for power in (1 << 15, 1 << 16):
         assert (max(columns) > power) == (high > power)
 

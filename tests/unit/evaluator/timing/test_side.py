@@ -11,6 +11,7 @@ from evokern.evaluator.call.caller import Call, Fault
 from evokern.evaluator.call.contestant import ResidentContestant
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.timing.side import FEWEST_BEFORE, LONG_CALLS, LONG_SETS, MOST_BEFORE, Ages, Side, coarse, opponent_fault
+from evokern.evaluator.timing.wear import SETTLES
 from evokern.task import Workload
 
 SETS = 12
@@ -28,7 +29,9 @@ class Recorded(Side):
     def __init__(self, *, resident: bool = False, void: str = "") -> None:
         shelf = SimpleNamespace(timed=lambda _, index: index, count=lambda _: SETS)
         clock: Any = SimpleNamespace(shelf=shelf, time_ns=lambda call: call.cpu_ns, void=lambda _: void)
-        super().__init__(clock, ResidentContestant("candidate", {}, trusted=resident, resident=resident), {})
+        slot = SimpleNamespace(written_bytes=lambda: 1000 * len(self.asked))
+        callers: Any = {WORKLOAD.name: SimpleNamespace(slot=slot)}
+        super().__init__(clock, ResidentContestant("candidate", {}, trusted=resident, resident=resident), callers)
         self.asked: list[tuple[Any, dict[str, Any]]] = []
 
     def call(self, workload: Workload, values: Any, rng: Any, **how: Any) -> Any:
@@ -84,6 +87,9 @@ def test_a_long_stay_leaves_sets_that_its_process_has_not_seen(calls: int) -> No
     assert not stayed & set(left)
     assert len(left) == SETS - 1 - LONG_SETS
     assert {how["evict"] for _, how in side.asked[1:]} == {True, False}  # caches tell no call from a timed one
+    (counted,) = side.counted
+    assert counted.after == (SETTLES, (SETTLES + calls) // 2, calls)
+    assert counted.written == tuple(1000 * (1 + number) for number in counted.after)  # the warm call comes before
 
 
 def test_a_trusted_process_has_no_long_stay() -> None:
@@ -93,6 +99,7 @@ def test_a_trusted_process_has_no_long_stay() -> None:
     side.stay_longer(WORKLOAD, LONG_CALLS[1], rng)
 
     assert len(side.asked) == 1
+    assert not side.counted
 
 
 @pytest.mark.parametrize("void", ["", "waited"])

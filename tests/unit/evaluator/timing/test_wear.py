@@ -2,9 +2,23 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from evokern.evaluation import Sample
 from evokern.evaluator.timing.series import Series
-from evokern.evaluator.timing.wear import FEWEST, FEWEST_CALLS, KEPT_BYTES, SETTLES, keeps_memory, slows_down
+from evokern.evaluator.timing.side import LONG_CALLS
+from evokern.evaluator.timing.wear import (
+    FEWEST,
+    FEWEST_CALLS,
+    KEPT_BYTES,
+    KEPT_EACH,
+    KEPT_LEAST,
+    SETTLES,
+    Stay,
+    keeps_memory,
+    looks,
+    slows_down,
+)
 
 RNG = random.Random(5)
 
@@ -73,3 +87,38 @@ def test_a_pool_that_grows_once_or_a_small_leak_does_no_harm() -> None:
     assert not keeps_memory([[8 << 10] * 64, *[[0] * 20] * 4])  # one of five
     assert not keeps_memory([[0] * 50])
     assert not keeps_memory([])
+
+
+STAYS = range(LONG_CALLS[0] // 2, LONG_CALLS[1] + 1)
+"""How many calls a long stay may have: two workloads share them."""
+
+
+def stay(calls: int, *, each: int = 0, once: int = 0, at: int = 0) -> Stay:
+    """A process that keeps `each` bytes with every call, and `once` bytes besides with one call."""
+    after = looks(calls)
+    first, middle, last = ((40 << 20) + each * n + (once if n >= at else 0) for n in after)
+    return Stay(after, (first, middle, last))
+
+
+@pytest.mark.parametrize("calls", STAYS)
+def test_a_leak_of_16_kib_a_call_shows_in_the_shortest_of_stays(calls: int) -> None:
+    assert keeps_memory([], [stay(calls, each=16 << 10)])
+    assert keeps_memory([], [stay(calls, each=16 << 10), stay(calls)])  # on one of two workloads
+
+
+@pytest.mark.parametrize("calls", STAYS)
+def test_what_is_made_once_is_no_leak(calls: int) -> None:
+    assert not any(keeps_memory([], [stay(calls, once=100 * KEPT_BYTES, at=at)]) for at in range(calls + 1))
+    assert not keeps_memory([], [stay(calls)])
+
+
+@pytest.mark.parametrize("calls", STAYS)
+def test_a_few_pages_and_less_than_one_a_call_do_no_harm(calls: int) -> None:
+    after = looks(calls)
+    assert not keeps_memory([], [Stay(after, (KEPT_EACH, KEPT_EACH + KEPT_LEAST, KEPT_EACH + 2 * KEPT_LEAST))])
+    assert not keeps_memory([], [stay(calls, each=KEPT_EACH)])
+    assert not keeps_memory([], [stay(calls, each=-(16 << 10))])
+
+
+def test_memory_that_nobody_could_count_tells_nothing() -> None:
+    assert not keeps_memory([], [Stay(looks(16), (0, 1 << 20, 2 << 20))])
