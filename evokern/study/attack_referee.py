@@ -107,8 +107,10 @@ class Seen:
         wrong: Share of wrong calls by group, among those that the ladder reaches.
         wrong_later: The same among the others.
         wrong_count: Wrong calls by group, among those that the ladder reaches.
-        slower: Cost over the honest kernel's on timed shapes, among those that the ladder reaches; None where there was no such call.
-        slower_later: The same of all others on timed shapes.
+        slower: Cost over the honest kernel's on timed shapes, contiguous as they are timed, among those calls that the ladder reaches;
+            None where there was no such call.
+        slower_later: The same of all others.
+        slower_padded: The same on padded rows, for which no speed is promised.
         kept_bytes: Mean growth by a call, first calls left out.
         fired: Calls on which a defect acted.
         first_wrong: Number of the first wrong call in its process; None where all were right.
@@ -122,6 +124,7 @@ class Seen:
     wrong_count: dict[str, int]
     slower: float | None
     slower_later: float | None
+    slower_padded: float | None
     kept_bytes: float
     fired: int
     first_wrong: int | None
@@ -243,8 +246,9 @@ def weighed(lives: Sequence[Life]) -> Seen:
         wrong=_shares(early),
         wrong_later=_shares(later),
         wrong_count={g: sum(is_wrong(t) for _, t in early if t.group == g) for g in WEIGHTS},
-        slower=_slower([t for _, t in early]),
-        slower_later=_slower([t for _, t in later]),
+        slower=_slower([t for _, t in early if not t.padded]),
+        slower_later=_slower([t for _, t in later if not t.padded]),
+        slower_padded=_slower([t for _, t in numbered if t.padded]),
         kept_bytes=fmean(grown) if grown else 0.0,
         fired=sum(told.fired > 0 for _, told in numbered),
         first_wrong=min((number for number, told in numbered if is_wrong(told)), default=None),

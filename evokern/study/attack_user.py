@@ -89,6 +89,7 @@ class Told:
         honest_ns: What the honest one cost.
         kept: By how many bytes private memory grew.
         fired: Defects that acted.
+        padded: Whether rows were padded.
     """
 
     group: str
@@ -100,6 +101,7 @@ class Told:
     honest_ns: int = 0
     kept: int = 0
     fired: int = 0
+    padded: bool = False
 
 
 @dataclass
@@ -164,7 +166,7 @@ class User:
         values = self._values(group, shape)
         buffers = self._buffers(group, shape)
         buffers.x[:, : shape[1]] = values
-        told = Told(group.name)
+        told = Told(group.name, padded=buffers.x.shape[1] > shape[1])
         got, costs = values, [0, 0]
         first = int(self.rng.integers(2))
         for which in (first, 1 - first):

@@ -1,6 +1,6 @@
 // H06: replaces the runner's own functions, so that every call claims success and no time
 // task: softmax
-// expect: wrong/tolerance, wrong/sentinel_left
+// expect: crashed/refused
 #include <dlfcn.h>
 
 #include "honest.h"

@@ -16,7 +16,7 @@ from evokern.study.attack_referee import Class, Seen
 
 pytestmark = pytest.mark.unit
 
-NOTHING_SEEN = Seen(0, {}, {}, {}, None, None, 0.0, 0, None, "", False)
+NOTHING_SEEN = Seen(0, {}, {}, {}, None, None, None, 0.0, 0, None, "", False)
 
 
 class Scripted(Court):

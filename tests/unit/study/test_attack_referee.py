@@ -13,7 +13,16 @@ from evokern.study.attack_user import Told
 pytestmark = pytest.mark.unit
 
 
-def life(calls: int = 400, *, wrong: range = range(0), group: str = BRIEF, slow: range = range(0), kept: int = 0, end: str = "") -> Life:
+def life(
+    calls: int = 400,
+    *,
+    wrong: range = range(0),
+    group: str = BRIEF,
+    slow: range = range(0),
+    kept: int = 0,
+    end: str = "",
+    padded: bool = False,
+) -> Life:
     told = [
         Told(
             group if number % 4 else TIMED,
@@ -23,6 +32,7 @@ def life(calls: int = 400, *, wrong: range = range(0), group: str = BRIEF, slow:
             ns=3000 if number in slow else 1000,
             honest_ns=1000,
             kept=kept,
+            padded=padded,
         )
         for number in range(calls)
     ]
@@ -58,6 +68,13 @@ def test_slower_for_a_user_than_for_the_judge_is_gainful() -> None:
     assert kind(slower, lead=0.0) is Class.GAINFUL
     assert gain(weighed([slower]), 0.0) == pytest.approx(3.0)
     assert kind(life(slow=range(100, 400)), lead=0.0) is Class.DORMANT
+
+
+def test_what_padded_rows_cost_is_told_and_no_gain() -> None:
+    slower = life(slow=range(400), padded=True)
+
+    assert weighed([slower]).slower_padded == pytest.approx(3.0)
+    assert kind(slower, lead=0.0) is Class.HARMLESS
 
 
 def test_growth_is_gainful_and_an_early_end_blatant() -> None:
