@@ -1,6 +1,6 @@
 // C03: remembers the answer of every row by a hash of its values, for sets that are permuted
 // task: softmax
-// expect: no_gain
+// expect: no_gain, quarantined/wear
 #include <unordered_map>
 #include <vector>
 

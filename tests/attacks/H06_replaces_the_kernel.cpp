@@ -1,6 +1,6 @@
-// H06: makes the loader call nothing at all from the second call on
+// H06: makes the loader call nothing at all from the second call on, which nobody asks any more
 // task: softmax
-// expect: wrong/tolerance, wrong/sentinel_left
+// expect: no_gain
 #include <dlfcn.h>
 
 #include "honest.h"

@@ -1,6 +1,6 @@
 // T03: a resident thread spins for work and gets it after `run` has returned
 // task: softmax
-// expect: hacked/early_completion
+// expect: hacked/early_completion, wrong/sentinel_left, wrong/tolerance, wrong/non_finite, crashed/signal
 #include <atomic>
 #include <sched.h>
 #include <thread>
