@@ -107,12 +107,13 @@ class LoadedKernel:
 
     def bind(self, specs: Sequence[Spec], windows: Sequence[int], workspace: int) -> None:
         """Take the addresses of the windows of all calls that follow; 0 for scalars, and where there is no workspace."""
-        self._records = cycle([_Record(specs, windows) for _ in range(RECORDS)])
-        self._workspace = workspace
-        if self._server is not None:
-            bound = (_Bound * len(specs))(*(_Bound(at, s.ndim, s.code, s.bits) for s, at in zip(specs, windows, strict=True)))
-            if self._server.bind_calls(self._run, self._size, bound, len(specs), ctypes.c_uint64(workspace)):
-                raise MemoryError("no memory for the arguments of a call")
+        if self._server is None:
+            self._records = cycle([_Record(specs, windows) for _ in range(RECORDS)])
+            self._workspace = workspace
+            return
+        bound = (_Bound * len(specs))(*(_Bound(at, s.ndim, s.code, s.bits) for s, at in zip(specs, windows, strict=True)))
+        if self._server.bind_calls(self._run, self._size, bound, len(specs), ctypes.c_uint64(workspace)):
+            raise MemoryError("no memory for the arguments of a call")
 
     def serve(self, descriptor: int) -> None:
         """Answer calls from a socket, without the interpreter, until there is a record that is none; at once where there is no server."""

@@ -74,7 +74,6 @@ struct Bound {
   uint64_t workspace = 0;
   size_t bytes = 0;
   char* records[RECORDS] = {};
-  char* fresh[RECORDS] = {};
   int next = 0;
 } bound;
 
@@ -145,7 +144,7 @@ bool answer(int socket, const char* record, size_t length) {
   memcpy(&header, record, sizeof header);
   if (memcmp(header.magic, "EVK1", 4) != 0 || header.count != bound.count || !bound.run) return false;
   char* memory = bound.records[bound.next];
-  memcpy(memory, bound.fresh[bound.next], bound.bytes);
+  lay_out(memory);
   const char* at = put(memory, record + sizeof header, record + length);
   Tail tail;
   if (!at || at + sizeof tail != record + length) return false;
@@ -174,7 +173,7 @@ bool answer(int socket, const char* record, size_t length) {
 // Takes the arguments of all calls that follow; windows and workspace as addresses, `size` may be null. Returns 0, or 1 without memory.
 extern "C" int bind_calls(Run run, Size size, const Spec* specs, int count, uint64_t workspace) {
   free(bound.specs);
-  for (int i = 0; i < RECORDS; ++i) free(bound.records[i]), free(bound.fresh[i]);
+  for (char* record : bound.records) free(record);
   bound = Bound();
   bound.bytes = count * sizeof(void*);
   for (int i = 0; i < count; ++i) {
@@ -185,12 +184,8 @@ extern "C" int bind_calls(Run run, Size size, const Spec* specs, int count, uint
   if (!bound.specs) return 1;
   if (count) memcpy(bound.specs, specs, count * sizeof(Spec));
   bound.count = count;
-  for (int i = 0; i < RECORDS; ++i) {
-    bound.records[i] = static_cast<char*>(malloc(bound.bytes + 1));
-    bound.fresh[i] = static_cast<char*>(malloc(bound.bytes + 1));
-    if (!bound.records[i] || !bound.fresh[i]) return 1;
-    lay_out(bound.records[i]);
-    memcpy(bound.fresh[i], bound.records[i], bound.bytes);
+  for (char*& record : bound.records) {
+    if (!(record = static_cast<char*>(malloc(bound.bytes + 1)))) return 1;
   }
   bound.run = run, bound.size = size, bound.workspace = workspace;
   return 0;
