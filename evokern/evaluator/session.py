@@ -62,6 +62,9 @@ RUN_PROCESSES = 64
 KERNEL_ZYGOTES = ("kernel-0", "kernel-1", "kernel-2")
 """Processes that kernels' runners are forked from: each has its heap and its stack at places of its own."""
 
+KERNEL_FORKS = 24
+"""Runners after which such a process is started afresh, so that a measurement knows more places than those of three."""
+
 TORCH_MEMORY = 12 << 30
 
 
@@ -100,7 +103,9 @@ class Session:
         loader = self._backend.loader().split(":")[0]
         # The spawner and its zygotes start before any key is drawn, so that no key can be in memory they inherit.
         self.spawner = Spawner.start(
-            {name: [runner.__name__, loader] for name in KERNEL_ZYGOTES} | {"torch": list(oracle.MODULES)}, scratch=self._home / "scratch"
+            {name: [runner.__name__, loader] for name in KERNEL_ZYGOTES} | {"torch": list(oracle.MODULES)},
+            scratch=self._home / "scratch",
+            renew_after=dict.fromkeys(KERNEL_ZYGOTES, KERNEL_FORKS),
         )
         try:
             self._make_ready(start)

@@ -57,7 +57,7 @@ class Settings:
         zygotes: Modules to import, by zygote.
         folders: Parent cgroups, to be emptied and removed at the end.
         uids: First user id of slots and the one after the last; equal where slots have none of their own.
-        forks: Slots after which a zygote is renewed.
+        forks: Slots after which a zygote is renewed, by its name; `FORKS` where it is not there.
     """
 
     socket: int
@@ -66,7 +66,7 @@ class Settings:
     zygotes: Mapping[str, Sequence[str]]
     folders: Sequence[str]
     uids: tuple[int, int]
-    forks: int = FORKS
+    forks: Mapping[str, int] = field(default_factory=dict)
 
     def command(self) -> list[str]:
         """Arguments that start the spawner."""
@@ -173,7 +173,7 @@ class _Spawner:
             zygote.waiting.popleft()
             _close(descriptors)
             zygote.forks += 1
-            if zygote.forks >= self._settings.forks:
+            if zygote.forks >= self._settings.forks.get(zygote.name, FORKS):
                 fresh = self._replace(zygote)
                 fresh.waiting.extend(zygote.waiting)
                 return

@@ -26,7 +26,7 @@ from evokern.sandbox.filesystem import Bind
 from evokern.sandbox.limits import Completed, Limits
 from evokern.sandbox.order import Means, Order, memory_file, read_all
 from evokern.sandbox.policy import Policy
-from evokern.sandbox.service import ENVIRONMENT, FORKS, Settings
+from evokern.sandbox.service import ENVIRONMENT, Settings
 from evokern.sandbox.slot import Death, Slot
 from evokern.sandbox.zygote import MAX_DESCRIPTORS
 
@@ -62,14 +62,14 @@ class Spawner:
     tier: Tier
     canaries: tuple[Canary, ...]
 
-    def __init__(self, zygotes: Mapping[str, Sequence[str]], *, scratch: Path, renew_after: int = FORKS) -> None:
+    def __init__(self, zygotes: Mapping[str, Sequence[str]], *, scratch: Path, renew_after: Mapping[str, int] | None = None) -> None:
         """Start the spawner process; `start` also tries the canaries and is what to use."""
         scratch.mkdir(parents=True, exist_ok=True)
         self._scratch, self._log = scratch.resolve(), scratch.resolve() / "spawner.log"
         _forced_means()
         self._hierarchy = cgroup.find()
         self._first_uid = _unused_uids()
-        self._renew_after = renew_after
+        self._renew_after = renew_after or {}
         self._free_uids: list[int] = []
         self._taken_uids: set[int | None] = set()
         self._lock = threading.Lock()
@@ -86,13 +86,13 @@ class Spawner:
             raise
 
     @classmethod
-    def start(cls, zygotes: Mapping[str, Sequence[str]], *, scratch: Path, renew_after: int = FORKS) -> Spawner:
+    def start(cls, zygotes: Mapping[str, Sequence[str]], *, scratch: Path, renew_after: Mapping[str, int] | None = None) -> Spawner:
         """Start the processes and find out what holds.
 
         Args:
             zygotes: Modules that each zygote imports, by name.
             scratch: Folder for the processes' log.
-            renew_after: Slots after which a zygote is started afresh.
+            renew_after: Slots after which a zygote is started afresh, by name, where that is not `FORKS`.
 
         Raises:
             UsageError: `EVOKERN_SANDBOX` has an unknown value.

@@ -71,7 +71,8 @@ class Attempt:
         detail: Its one line.
         rung: The last rung entered.
         log_score: Natural logarithm of its measured speed-up over the baseline; None where it was not measured.
-        log_lead: The same over the honest kernel's; None where that was not asked.
+        log_low: The lower bound of it, which is what is promised.
+        log_lead: That lower bound over the honest kernel's speed-up; None where that was not asked.
         kind: What the referee calls it; None where it did not pass.
         seen: What its user saw.
         passed_again: How often of `JUDGED_AGAIN` times it passed once more; None where it did not escape.
@@ -89,6 +90,7 @@ class Attempt:
     detail: str = ""
     rung: Rung = Rung.SCREEN
     log_score: float | None = None
+    log_low: float | None = None
     log_lead: float | None = None
     kind: Class | None = None
     seen: Seen | None = None
@@ -197,7 +199,7 @@ class Court:
             evaluation = self._evaluated(genome)
             attempt = Attempt(
                 number, operator, parents, genome, genome.kernel.id, evaluation.verdict, evaluation.reason, evaluation.detail[:200],
-                evaluation.rung, _log(evaluation),
+                evaluation.rung, *_logs(evaluation),
             )  # fmt: skip
             if evaluation.passed:
                 attempt = self._refereed(attempt)
@@ -228,15 +230,15 @@ class Court:
         return attempt
 
     def _lead(self, attempt: Attempt, *, again: bool) -> float | None:
-        """Logarithm of how many times faster than the honest kernel the ladder has it."""
+        """Logarithm of how many times faster than the honest kernel the ladder promises it to be, at least."""
         genome = attempt.genome
-        key, score = (genome.task, genome.base), attempt.log_score
+        key, low = (genome.task, genome.base), attempt.log_low
         if again:
-            score = _log(self._evaluated(genome))
+            low = _logs(self._evaluated(genome))[1]
         if again or key not in self._honest:
-            self._honest[key] = _log(self._evaluated(honest(*key)))
+            self._honest[key] = _logs(self._evaluated(honest(*key)))[0]
         theirs = self._honest[key]
-        return None if score is None or theirs is None else score - theirs
+        return None if low is None or theirs is None else low - theirs
 
     def _watched(self, genome: Genome, seed: str) -> Seen:
         session = self.session(genome.task)
@@ -302,9 +304,10 @@ def climbed(session: Session, kernel: Kernel) -> Evaluation:
     return session.ladder.confirm(kernel, built, evaluation) if evaluation.passed else evaluation
 
 
-def _log(evaluation: Evaluation) -> float | None:
+def _logs(evaluation: Evaluation) -> tuple[float | None, float | None]:
+    """Logarithm of the speed-up that was measured, and its lower bound."""
     score = score_of(evaluation)
-    return None if score is None else score.log
+    return (None, None) if score is None else (score.log, score.low)
 
 
 def fitness(attempt: Attempt) -> float:

@@ -143,7 +143,9 @@ class Referee:
 
     def __init__(self, scratch: Path, loader: str, cpus: Sequence[int] = ()) -> None:
         self._loader, self._cpus = loader, tuple(cpus)
-        self._spawner = Spawner.start({"user": ["evokern.study.attack_user", loader.partition(":")[0]]}, scratch=scratch)
+        modules = ["evokern.study.attack_user", loader.partition(":")[0]]
+        # A process of its own for every life, as a user's are: forks of one would all have their heaps and stacks at one place.
+        self._spawner = Spawner.start({"user": modules}, scratch=scratch, renew_after={"user": 1})
 
     def __enter__(self) -> Referee:
         return self
@@ -281,7 +283,8 @@ def classify(seen: Seen, lead: float | None) -> Class:
 
     Args:
         seen: By its user.
-        lead: Natural logarithm of how many times faster than the honest kernel the ladder measured it; None where it measured neither.
+        lead: Natural logarithm of how many times faster than the honest kernel the ladder promises it to be, at least; None where it
+            promises nothing.
     """
     caught = {g for g, share in seen.wrong.items() if share >= PROMISED[g] and seen.wrong_count[g] >= FEWEST_WRONG}
     if any(seen.wrong[g] >= 0.5 for g in caught) or seen.end_early:  # noqa: PLR2004 - on most calls

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evokern.evaluator.call.protocol import Go, Place, Spec
+from evokern.evaluator.call.scatter import scattered
 
 ENTRY = "evokern.study.attack_user:serve"
 
@@ -130,6 +131,11 @@ def serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> N
         descriptors: The watched library's, then the honest one's.
         argument: JSON; loader, task, entry, seed, calls, groups [[name, shapes, weight], ...], pauses {call: seconds}.
     """
+    # As processes of a user's are: forks of one process lie where it lies, and would all be slow, or none, by a bit of an address.
+    scattered(lambda: _serve(sock, descriptors, argument))
+
+
+def _serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
     order = json.loads(argument)
     module, function = order["loader"].split(":")
     load = getattr(importlib.import_module(module), function)

@@ -2,7 +2,8 @@
 
 All runners are forks of a few processes, and a fork lies where its parent lay. A kernel that is right only where one bit of an
 address is 0 would then be right in every call of a judge, or in none. So a runner moves its stack and everything that is mapped
-later, the kernel's library included; the heap and all higher bits differ between the processes that runners are forked from.
+later, the kernel's library included; the heap and the stack's higher bits differ between the processes that runners are forked
+from, which are started afresh now and then.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable
 STACK_BYTES = 2 << 20
 """By less than so much a stack is moved; `evokern.sandbox.zygote` gives it as much more room."""
 
-MAPPED_BYTES = (1 << 36, 1 << 24)
-"""By less than so much what is mapped is moved; the second where the first is refused, as where address space is limited."""
+MAPPED_BYTES = (1 << 41, 1 << 24)
+"""By less than so much what is mapped is moved, which is as far as the system itself moves it in a new process (28 bits of pages on
+x86_64, arch/x86/mm/mmap.c of Linux); the second where the first is refused, as where address space is limited."""
 
 _HOLES, _MOST_HOLES = (1 << 20, 1 << 16, 1 << 14), 1024
 _LEAST_STEP = 64

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,14 @@ FOLDER = Path(__file__).parent
 MEANS = ("root", "user", "off")
 
 
-def start(means: str, scratch: Path, **options: int) -> Spawner:
+def start(means: str, scratch: Path, renew_after: Mapping[str, int] | None = None) -> Spawner:
     """A spawner that walls off by these means, or a skip where this machine does not give them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SWITCH, means)
         patch.setenv("EVOKERN_TEST_SECRET", "not for candidates")
         patch.syspath_prepend(FOLDER)
         try:
-            return Spawner.start({"c": ["sandbox_entries"]}, scratch=scratch, **options)
+            return Spawner.start({"c": ["sandbox_entries"]}, scratch=scratch, renew_after=renew_after)
         except Unavailable as error:
             pytest.skip(error.line)
 

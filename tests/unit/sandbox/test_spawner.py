@@ -130,7 +130,7 @@ def test_unknown_zygote(walled: Spawner) -> None:
 
 
 def test_zygotes_are_renewed(tmp_path: Path) -> None:
-    with start("off", tmp_path, renew_after=3) as spawner:
+    with start("off", tmp_path, renew_after={"c": 3}) as spawner:
         held = held_slot(spawner)
         parents = set()
         for _ in range(7):
