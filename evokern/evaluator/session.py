@@ -62,8 +62,9 @@ RUN_PROCESSES = 64
 KERNEL_ZYGOTES = ("kernel-0", "kernel-1", "kernel-2")
 """Processes that kernels' runners are forked from: each has its heap and its stack at places of its own."""
 
-KERNEL_FORKS = 24
-"""Runners after which such a process is started afresh, so that a measurement knows more places than those of three."""
+KERNEL_FORKS = 6
+"""Runners after which such a process is started afresh: an evaluation has some seventy, and so a dozen places for its heaps and stacks, of
+which any bit is set in some and not in others. Starting one takes 60 ms, beside what is being done."""
 
 TORCH_MEMORY = 12 << 30
 
