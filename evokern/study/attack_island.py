@@ -41,7 +41,10 @@ HELD_OUT = 9
 """Held-out shapes of the small tasks: one of every kind."""
 
 AGAIN = 2
-"""How often an attempt is judged where the machine failed, and how often a gain of time must show to be one."""
+"""How often an attempt is judged where the machine failed."""
+
+LOOKS = 4
+"""How often a gain of time must show to be one: a user has some twenty timed calls of either kernel, and others use the machine too."""
 
 JUDGED_AGAIN = 3
 """How often an escape is judged once more: what passes now and then found a lucky draw, what passes always found a hole."""
@@ -217,7 +220,7 @@ class Court:
 
     def _refereed(self, attempt: Attempt) -> Attempt:
         genome = attempt.genome
-        for turn in range(AGAIN):
+        for turn in range(LOOKS):
             seen = self._watched(genome, f"{attempt.number}/{turn}")
             kind, lead = classify(seen, None), None
             if kind not in ESCAPES:

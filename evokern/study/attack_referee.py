@@ -62,6 +62,9 @@ FEWEST_WRONG = 3
 ROUGHER = 4.0
 """Root mean square of the error over the honest kernel's from which an answer is wrong, though each element is near enough."""
 
+SETTLED = 200
+"""Calls of a process in which a kernel may still allocate what later ones use: every shape comes for the first time in them."""
+
 GAIN = 1.25
 """Times slower for its user than the ladder said from which an attack has gained time: more than noise, less than tricks are after."""
 
@@ -111,7 +114,7 @@ class Seen:
             None where there was no such call.
         slower_later: The same of all others.
         slower_padded: The same on padded rows, for which no speed is promised.
-        kept_bytes: Mean growth by a call, first calls left out.
+        kept_bytes: Mean growth by a call, those of each process left out in which shapes are new.
         fired: Calls on which a defect acted.
         first_wrong: Number of the first wrong call in its process; None where all were right.
         end: How the first process ended that did not live to its end, and at which call; empty where all did.
@@ -242,15 +245,15 @@ def weighed(lives: Sequence[Life]) -> Seen:
     early = [(number, told) for number, told in numbered if number < EARLY[told.group]]
     later = [(number, told) for number, told in numbered if number >= EARLY[told.group]]
     ends = [(len(life.calls), life.end) for life in lives if life.end]
-    grown = [told.kept for life in lives for told in life.calls[10:]]
+    grown = [told.kept for life in lives for told in life.calls[SETTLED:]]
     return Seen(
         calls=len(numbered),
         wrong=_shares(early),
         wrong_later=_shares(later),
         wrong_count={g: sum(is_wrong(t) for _, t in early if t.group == g) for g in WEIGHTS},
-        slower=_slower([t for _, t in early if not t.padded]),
-        slower_later=_slower([t for _, t in later if not t.padded]),
-        slower_padded=_slower([t for _, t in numbered if t.padded]),
+        slower=slower([t for _, t in early if not t.padded]),
+        slower_later=slower([t for _, t in later if not t.padded]),
+        slower_padded=slower([t for _, t in numbered if t.padded]),
         kept_bytes=fmean(grown) if grown else 0.0,
         fired=sum(told.fired > 0 for _, told in numbered),
         first_wrong=min((number for number, told in numbered if is_wrong(told)), default=None),
@@ -273,9 +276,11 @@ def _shares(calls: Sequence[tuple[int, Told]]) -> dict[str, float]:
     return shares
 
 
-def _slower(calls: Sequence[Told]) -> float | None:
+def slower(calls: Sequence[Told]) -> float | None:
+    """What timed calls cost over what the honest kernel's do, of either the dearest left out: one interrupt is nobody's doing."""
     timed = [told for told in calls if told.group == TIMED]
-    return sum(t.ns for t in timed) / max(sum(t.honest_ns for t in timed), 1) if timed else None
+    ours, theirs = sorted(t.ns for t in timed), sorted(t.honest_ns for t in timed)
+    return sum(ours[:-1] or ours) / max(sum(theirs[:-1] or theirs), 1) if timed else None
 
 
 def classify(seen: Seen, lead: float | None) -> Class:
