@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -390,6 +391,7 @@ class Session:
         return KernelContestant(
             name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, KERNEL_ZYGOTES,
             self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest, server=self._server,
+            everywhere=sorted(self._runner_cpus | self._judge_cpus),
         )  # fmt: skip
 
     def _limits(self) -> Limits:
@@ -446,6 +448,12 @@ def shortest_us(clock: JudgedClock) -> float:
     return max(SHORTEST_US, SHORTEST_NULLS * clock.null_ns / 1000)
 
 
+@cache
+def allowed_cpus() -> frozenset[int]:
+    """Processors that this process might use when it was first asked: a session narrows them down to the judge's."""
+    return frozenset(os.sched_getaffinity(0))
+
+
 def split_cpus(threads: int) -> tuple[set[int], set[int]]:
     """Processors for runners and for the judge; the same ones where there are too few.
 
@@ -455,7 +463,7 @@ def split_cpus(threads: int) -> tuple[set[int], set[int]]:
     Raises:
         UsageError: There are not so many processors.
     """
-    allowed = sorted(os.sched_getaffinity(0))
+    allowed = sorted(allowed_cpus())
     if threads > len(allowed):
         raise UsageError(f"{threads} threads on {len(allowed)} processors", where="--threads", mend=f"At most {len(allowed)}")
     runner = set(allowed[-threads:])

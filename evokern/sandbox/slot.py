@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from evokern.sandbox import process
@@ -102,6 +102,12 @@ class Slot:
                 # The CPU clock of another process: MAKE_PROCESS_CPUCLOCK of the kernel's posix-timers.h, CPUCLOCK_SCHED.
                 self._last_cpu_ns = time.clock_gettime_ns((~self._runner << 3) | 2)
         return self._last_cpu_ns
+
+    def tie(self, cpus: Collection[int]) -> None:
+        """Have the runner's threads run on these processors alone, of those that it may use at all."""
+        with contextlib.suppress(OSError):  # it may be gone; whoever waits for it finds out
+            for task in os.listdir(f"/proc/{self._runner}/task"):
+                os.sched_setaffinity(int(task), cpus)
 
     def queued_ns(self) -> int:
         """How long the runner's main thread has been ready but without a processor, nanoseconds; 0 where the kernel does not say.

@@ -277,8 +277,11 @@ def _shares(calls: Sequence[tuple[int, Told]]) -> dict[str, float]:
 
 
 def slower(calls: Sequence[Told]) -> float | None:
-    """What timed calls cost over what the honest kernel's do, of either the dearest left out: one interrupt is nobody's doing."""
-    timed = [told for told in calls if told.group == TIMED]
+    """What timed calls cost over what the honest kernel's do.
+
+    First calls on a shape are left out, as a clock leaves them out, and of either kernel the dearest: one interrupt is nobody's doing.
+    """
+    timed = [told for told in calls if told.group == TIMED and not told.first]
     ours, theirs = sorted(t.ns for t in timed), sorted(t.honest_ns for t in timed)
     return sum(ours[:-1] or ours) / max(sum(theirs[:-1] or theirs), 1) if timed else None
 

@@ -91,6 +91,7 @@ class Told:
         kept: By how many bytes private memory grew.
         fired: Defects that acted.
         padded: Whether rows were padded.
+        first: Whether its process meets the shape for the first time, which is a build.
     """
 
     group: str
@@ -103,6 +104,7 @@ class Told:
     kept: int = 0
     fired: int = 0
     padded: bool = False
+    first: bool = False
 
 
 @dataclass
@@ -164,6 +166,7 @@ class User:
         self.rng = rng
         self._task, self._kernels, self._counter = task, kernels, counter
         self._weights: dict[int, Floats] = {}
+        self._met: set[tuple[int, int]] = set()
 
     def called(self, group: Group) -> Told:
         """One call of both, and what came of it."""
@@ -172,7 +175,8 @@ class User:
         values = self._values(group, shape)
         buffers = self._buffers(group, shape)
         buffers.x[:, : shape[1]] = values
-        told = Told(group.name, padded=buffers.x.shape[1] > shape[1])
+        told = Told(group.name, padded=buffers.x.shape[1] > shape[1], first=shape not in self._met)
+        self._met.add(shape)
         got, costs = values, [0, 0]
         first = int(self.rng.integers(2))
         for which in (first, 1 - first):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from evokern.backend import Limits
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import protocol
@@ -90,6 +92,7 @@ class Caller:
         environment: Literal environment.
         policy: What it may see and ask for.
         timed: Whether its work must not escape the clock by moving to another process.
+        moves: On how many of its processors it runs at a time, where `move` has others; 0 for all.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class Caller:
         environment: Mapping[str, str] | None = None,
         policy: Policy = Policy.KERNEL,
         timed: bool = False,
+        moves: int = 0,
     ) -> None:
         self.slot: Slot = spawner.slot(
             entry,
@@ -120,7 +124,7 @@ class Caller:
             timed=timed,
         )
         self.frame: Frame | None = None
-        self._cpus = limits.cpus
+        self._cpus, self._moves = limits.cpus, moves
         self._seq = 0
         self._loaded = False
         self._calls = 0
@@ -168,6 +172,11 @@ class Caller:
         answer = ask(protocol.Go(self._next(), tuple(p.place for p in placed)))
         self.slot.freeze()
         return answer
+
+    def move(self, rng: np.random.Generator) -> None:
+        """Have a runner that moves work on processors of secret choice from now on: a kernel must be right on any."""
+        if self._moves:
+            self.slot.tie([int(cpu) for cpu in rng.choice(self._cpus, min(self._moves, len(self._cpus)), replace=False)])
 
     def call(self, placed: Sequence[Placed], deadline_s: float) -> Call:
         """One call on inputs that are already written. The slot is frozen before and after.

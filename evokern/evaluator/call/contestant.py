@@ -113,6 +113,7 @@ class KernelContestant:
         trusted: See `Contestant`.
         digest: sha256 of the library, hex, which it must still have whenever it is taken.
         server: The built `Backend.server()`, or None.
+        everywhere: Processors on which calls that are not timed take turns; those of `limits` where empty.
     """
 
     name: str
@@ -130,6 +131,7 @@ class KernelContestant:
     null_ns: float | None = None
     digest: str = ""
     server: Built | None = None
+    everywhere: Sequence[int] = ()
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`: one fresh runner serves all of them."""
@@ -142,12 +144,12 @@ class KernelContestant:
 
     @contextmanager
     def started(self, shapes: Sequence[Axes]) -> Iterator[Caller]:
-        """One fresh runner for the length of a block.
+        """One fresh runner for the length of a block, for calls that are not timed: `Caller.move` has it work on other processors.
 
         Raises:
             Fault: As `start`, or it left processes behind.
         """
-        caller = self.start(shapes)
+        caller = self.start(shapes, moves=bool(self.everywhere))
         try:
             yield caller
         except BaseException:
@@ -155,17 +157,18 @@ class KernelContestant:
             raise
         refuse_strays(caller.close())
 
-    def start(self, shapes: Sequence[Axes]) -> Caller:
+    def start(self, shapes: Sequence[Axes], *, moves: bool = False) -> Caller:
         """A fresh runner on fresh memory, with as much workspace for each call as it asks for.
 
         Args:
             shapes: Axes of all that it will be called on.
+            moves: Whether it may work on any of `everywhere`.
 
         Raises:
             Fault: It cannot be loaded, crashed, or asks for too much.
         """
         frame = Frame(self.task, self.dtype, shapes)
-        caller = self._start(frame)
+        caller = self._start(frame, moves=moves)
         try:
             caller.bind(frame)
             wanted = self._workspaces(caller, frame, shapes)
@@ -181,9 +184,13 @@ class KernelContestant:
             raise
         return caller
 
-    def _start(self, frame: Frame) -> Caller:
+    def _start(self, frame: Frame, *, moves: bool) -> Caller:
         # Windows are shared memory that the slot's memory limit counts once it touches them.
-        limits = replace(self.limits, memory_bytes=self.limits.memory_bytes + frame.size)
+        limits = replace(
+            self.limits,
+            memory_bytes=self.limits.memory_bytes + frame.size,
+            cpus=tuple(self.everywhere) if moves else self.limits.cpus,
+        )
         artefacts: list[int] = []
         try:
             artefacts.append(_sealed(self.artefact, self.digest))
@@ -198,6 +205,7 @@ class KernelContestant:
                 artefacts=artefacts,
                 environment=self.environment,
                 timed=True,
+                moves=len(self.limits.cpus) if moves else 0,
             )
         except BaseException:
             frame.close()

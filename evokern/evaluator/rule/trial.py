@@ -192,6 +192,7 @@ class Trial:
         """
         axes = dict(point.axes)
         values = self.shelf.checked(axes, point.distribution, point.index)
+        self.caller.move(rng)
         exchange = write(
             self.task, self.caller, axes, values, rng, layout=point.layout, padding=point.padding, rows=rows, places=places, prefill=prefill
         )
