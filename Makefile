@@ -14,7 +14,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test unit unit312 e2e attacks fuzz demo holds clean
+.PHONY: help setup check format test unit unit312 e2e attacks gpu fuzz demo holds clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ fuzz: $(READY) ## SECONDS=600: coverage-guided fuzzing of every parser, two at a
 
 attacks: $(READY) ## Every attack, twin and odd kernel, and 200 mutants, up the whole ladder: about fifteen minutes
 	$(BIN)/evokern doctor --attacks --mutants 200 $(ARGS)
+
+# Not in .venv unless that is there: a machine with a GPU has its own PyTorch (benchmarks/gpu_requirements.txt says what else it needs).
+gpu: ## Everything that needs a GPU, with the Python of this machine; what would be skipped fails
+	$(if $(wildcard $(READY)),$(BIN)/python,$(PYTHON)) -m pytest tests/gpu --require-gpu $(ARGS)
 
 demo: $(READY) ## Set everything up and search for a faster softmax for two minutes
 	$(BIN)/evokern run --task softmax --minutes 2

@@ -9,6 +9,7 @@ docstring (`evokern.evaluator`) says what is not promised.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,15 @@ __version__ = "0.1.0"
 
 
 def evaluate(
-    kernel: Kernel, *, task: str, backend: str = "cpu", dtype: DType | None = None, threads: int = 1, home: Path | None = None
+    kernel: Kernel,
+    *,
+    task: str,
+    backend: str = "cpu",
+    dtype: DType | None = None,
+    threads: int = 1,
+    home: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    profiled: bool = False,
 ) -> Evaluation:
     """Judge one kernel: build, check, held-out gate, measurement against the baselines, confirmation.
 
@@ -32,6 +41,8 @@ def evaluate(
         dtype: Element type; None for the task's default there.
         threads: Threads granted.
         home: Folder for build products and caches; None for the usual one.
+        say: Told what takes time: the first verdict on a task waits for its baselines.
+        profiled: Whether the evaluation of a kernel that passed is to hold a profile made with all that the device counts.
 
     Raises:
         EvokernError: The task or the machine does not allow it. A bad kernel raises nothing: its evaluation says so.
@@ -47,4 +58,4 @@ def evaluate(
     found = find_task(task)
     folder = (home or find_home()).resolve()
     chosen = dtype or default_dtype(found, gpu=backend != "cpu")
-    return asyncio.run(judge_once(kernel, Opening(str(found.folder), chosen, backend, threads, str(folder))))
+    return asyncio.run(judge_once(kernel, Opening(str(found.folder), chosen, backend, threads, str(folder)), say, profiled=profiled))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from evokern.evaluation import Tier
 from evokern.kernel import Kernel
 from evokern.sandbox.limits import Completed, Limits
-from evokern.task import DType
+from evokern.task import DType, Task
 
-__all__ = ["Backend", "Built", "Completed", "Device", "Facts", "Launch", "Limits", "Replayer", "Sandbox", "Window"]
+__all__ = ["Backend", "Built", "Completed", "Device", "Facts", "Limits", "Replay", "Sandbox", "Window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Built:
         seconds: Wall time; 0 where the product was cached.
         digest: sha256 of the artefact, hex.
         traits: What was read from the artefact when it was built, by name.
+        images: Device binaries (cubin or hsaco) that belong to the artefact and came out of the same compilation: read-only files
+            beside it in the cache; none on a processor.
     """
 
     ok: bool
@@ -57,6 +59,7 @@ class Built:
     seconds: float = 0.0
     digest: str = ""
     traits: Mapping[str, str] = field(default_factory=dict)
+    images: tuple[Path, ...] = ()
 
 
 class Sandbox(Protocol):
@@ -90,11 +93,13 @@ class Backend(Protocol):
         name: As in `--backend`.
         dialects: Dialects it takes.
         dtypes: Element types it takes.
+        preference: The higher, the sooner `--backend auto` takes it where it works.
     """
 
     name: str
     dialects: tuple[str, ...]
     dtypes: tuple[DType, ...]
+    preference: int
 
     def probe(self) -> Facts:
         """What is here.
@@ -102,6 +107,10 @@ class Backend(Protocol):
         Raises:
             Unavailable: Something it needs is missing; the message says what and how to get it.
         """
+        ...
+
+    def for_task(self, task: Task, dtype: DType) -> Backend:
+        """This backend as it builds for the visible workloads of a task; itself where products do not depend on them."""
         ...
 
     def require(self, dtype: DType) -> None:
@@ -141,6 +150,17 @@ class Backend(Protocol):
         """
         ...
 
+    def device(self, home: Path) -> Device | None:
+        """The GPU that its kernels run on, opened in this process, which is the judge's; None where windows are the host's memory.
+
+        Args:
+            home: Folder for what is measured of it once.
+
+        Raises:
+            Unavailable: There is none.
+        """
+        ...
+
     def server(self) -> Kernel | None:
         """Native code with which a runner answers calls, built as kernels are and handed to `loader()` beside one.
 
@@ -165,18 +185,52 @@ class Window(Protocol):
     Attributes:
         size: Bytes, a multiple of the device's granularity.
         descriptor: What travels to the runner beside BIND.
+        address: Where it lies in the judge's own context.
     """
 
     size: int
     descriptor: int
-
-    def write(self, offset: int, data: memoryview) -> None:
-        """Put bytes there, before GO."""
-        ...
+    address: int
 
     def close(self) -> None:
         """Give the memory back; with the lease, at the latest."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """One call of a runner, noted at two sets of addresses.
+
+    Attributes:
+        places: Of its arguments, as they were the second time (`evokern.evaluator.call.protocol.Place`).
+        workspace_bytes: Of its workspace.
+        first: What the runner said that it would launch.
+        second: The same where everything lay elsewhere.
+    """
+
+    places: Sequence[Any]
+    workspace_bytes: int
+    first: bytes
+    second: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """One call of a sealed kernel that is to be looked at.
+
+    Attributes:
+        specs: Static halves of its arguments (`evokern.evaluator.call.protocol.Spec`).
+        places: Of its arguments, as they were noted.
+        zeroed: Which of them must begin as zeros.
+        workspace_bytes: Of its workspace.
+        cold: Whether caches are empty when it begins.
+    """
+
+    specs: Sequence[Any]
+    places: Sequence[Any]
+    zeroed: Sequence[bool]
+    workspace_bytes: int
+    cold: bool = True
 
 
 class Device(Protocol):
@@ -195,6 +249,10 @@ class Device(Protocol):
     change outweighs both, so the socket's guarantees stay.
     """
 
+    def facts(self) -> Mapping[str, str | int]:
+        """What it is: name, driver, memory_bytes, l2_bytes, multiprocessors, arch ("sm_90")."""
+        ...
+
     def window(self, size: int) -> Window:
         """A window of at least this many bytes.
 
@@ -203,8 +261,16 @@ class Device(Protocol):
         """
         ...
 
-    def snapshot(self, windows: Sequence[tuple[Window, int, int]]) -> bytes:
-        """Copy (window, offset, bytes) to memory that is never exported, by a kernel of the judge's own; return when it retired."""
+    def tensor(self, window: Window) -> Any:
+        """The window as a torch.Tensor of bytes on the device, without a copy."""
+        ...
+
+    def evict(self) -> None:
+        """Empty the caches by reading four times the L2 of clean memory.
+
+        A copy of 16 MiB took 8.3 us warm, 11.2 us cold, and 13.1 us after eviction by writing, which leaves dirty lines to be written
+        back inside the span.
+        """
         ...
 
     def probe_us(self) -> float:
@@ -215,52 +281,46 @@ class Device(Protocol):
         """
         ...
 
+    def ceilings(self) -> Mapping[str, float]:
+        """What it does at best, measured once and kept: copy, read, write (bytes/s), launch_us, matrix and vector (flop/s)."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One kernel launch of a candidate, as captured.
+    def sealed_loader(self) -> str:
+        """`module:function` with which a runner loads what `sealed` made."""
+        ...
 
-    Attributes:
-        name: Symbol in the binary.
-        grid: Blocks per axis.
-        block: Threads per axis.
-        shared_bytes: Dynamic shared memory.
-        parameters: Packed parameters; places of addresses hold zeros.
-        addresses: (offset in `parameters`, number of the window, offset in the window) of each address.
-    """
+    def sealed(self, images: Sequence[bytes], calls: Sequence[Noted]) -> bytes:
+        """What runs noted launches without the host code that made them.
 
-    name: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    parameters: bytes
-    addresses: tuple[tuple[int, int, int], ...]
-
-
-class Replayer(Protocol):
-    """Runs a captured launch list with no host code of the candidate in the process; its events are a clock.
-
-    Stream capture of a Triton and of a CUDA `run` gave names, grids and parameters; running it on two address sets told addresses
-    from numbers. Replayed on fresh inputs from the bare binary the outputs were bit-equal, and the times those of the candidate's
-    own process (32.4 and 32.4 us, 63.6 and 62.3 us: within 2.1 %).
-    """
-
-    def load(self, binary: bytes, launches: Sequence[Launch]) -> None:
-        """Take a binary and the launch list.
+        Args:
+            images: Device binaries of the kernel.
+            calls: Two notes of each call.
 
         Raises:
-            ValueError: A name that the binary does not hold, or an address outside its window.
+            ValueError: There is no such thing; the text says why.
         """
         ...
 
-    def sample_us(self, windows: Sequence[Window]) -> float | None:
-        """One cold sample: blocker, eviction, start, launches, end.
+    def profile(self, sealed: bytes, calls: Sequence[Replay]) -> list[dict[str, float]]:
+        """What the device counts while a sealed kernel runs, by the names of `evokern.statistics.roofline.COUNTERS`; takes seconds.
 
-        Caches are evicted by reading four times the L2: a copy of 16 MiB took 8.3 us warm, 11.2 us cold, and 13.1 us after eviction
-        by writing, which leaves dirty lines to be written back inside the span. Without a blocker the gaps between launches are
-        timed too (12.9 us for the warm copy).
+        Args:
+            sealed: What `sealed` made.
+            calls: Which of its calls, all cold or all warm.
 
-        Returns:
-            Device time, or None where the enqueueing outlasted the blocker.
+        Raises:
+            Unavailable: Counters cannot be had here; the text says why.
         """
+        ...
+
+    def resident(self) -> str:
+        """`module:Class` that holds windows, and takes samples, in a trusted process with PyTorch."""
+        ...
+
+    def clock(self) -> Mapping[str, float | str]:
+        """The clock record of this moment: sm_mhz, temperature, throttle."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
         ...

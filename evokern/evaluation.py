@@ -250,6 +250,100 @@ class Evidence:
     line: int = 0
 
 
+class ProfileRung(StrEnum):
+    """What a profile is made of, the most telling first; a figure of a lower rung never passes for one of a higher."""
+
+    COUNTERS = "counters"
+    RESOURCES = "resources"
+    TIMING = "timing"
+
+
+class Bottleneck(StrEnum):
+    """What takes a kernel's time; each value's sentence is in `BOTTLENECKS`."""
+
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    LATENCY = "latency"
+    LAUNCH = "launch"
+    OCCUPANCY = "occupancy"
+    SPILLS = "spills"
+    UNKNOWN = "unknown"
+
+
+BOTTLENECKS: dict[Bottleneck, str] = {
+    Bottleneck.MEMORY: "it moves bytes about as fast as the device can, so moving fewer of them is what helps",
+    Bottleneck.COMPUTE: "arithmetic or calls to functions take the time: fewer, cheaper or wider operations help",
+    Bottleneck.LATENCY: "it waits: neither its bytes nor its operations explain its time; more independent work in flight helps",
+    Bottleneck.LAUNCH: "most of its time is what any launch takes: fewer kernels, or more work in each, help",
+    Bottleneck.OCCUPANCY: "too few threads are resident to hide waiting: fewer registers, less shared memory or smaller blocks help",
+    Bottleneck.SPILLS: "values that found no register go through memory: smaller tiles, or fewer values alive at once, help",
+    Bottleneck.UNKNOWN: "nothing is known of the device that its time could be held against",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProfile:
+    """Where a kernel's time goes on one workload.
+
+    Attributes:
+        workload: Its name.
+        time_us: Median time.
+        bytes_read: What the task must read, at least.
+        bytes_written: What it must write, at least.
+        flops: Operations that the task counts.
+        launch_us: Of the floor below: what a launch takes.
+        memory_us: Of the floor: what reading and writing those bytes takes.
+        compute_us: What the operations take at the device's best rate; None where that is not known.
+        share: Floor over time, see DESIGN section 6; None where the device has no fitted floor.
+        sol: SOL score, from 0 to 1: how much of the way from the baseline to the device's bound is gone; 1/2 is the baseline's own
+            time. None where either is not known.
+        bottleneck: What takes its time.
+        why: The same in words, with the numbers that say so.
+        counters: What the device counted, by the names of `evokern.statistics.roofline.COUNTERS`; empty on lower rungs.
+    """
+
+    workload: str
+    time_us: float
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    launch_us: float | None
+    memory_us: float | None
+    compute_us: float | None
+    share: float | None
+    sol: float | None
+    bottleneck: Bottleneck
+    why: str
+    counters: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes that the task must move over the time."""
+        return (self.bytes_read + self.bytes_written) / self.time_us * 1e6
+
+    @property
+    def flop_per_s(self) -> float:
+        """Operations over the time."""
+        return self.flops / self.time_us * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where a kernel's time goes; for elites, and for whoever asks.
+
+    Attributes:
+        rung: What it is made of.
+        bottleneck: That of the workload with the most room.
+        workloads: One each, those that were timed.
+        missing: Why each better rung was not to be had, in words, by its name.
+    """
+
+    rung: ProfileRung
+    bottleneck: Bottleneck
+    workloads: tuple[WorkloadProfile, ...]
+    missing: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """Everything a verdict depends on besides source and task; equal fingerprints may be compared.
@@ -315,6 +409,7 @@ class Evaluation:
         degenerate: Whether the task cannot tell kernels apart, so that the evaluation counts nowhere.
         judge: Public key of the judge that signed, hex; empty where it is not signed.
         signature: Its signature over everything else, hex; see `evokern.evaluator.signing`.
+        profile: Where its time goes; None where nobody asked.
     """
 
     kernel_id: str
@@ -337,6 +432,7 @@ class Evaluation:
     degenerate: bool = False
     judge: str = ""
     signature: str = ""
+    profile: Profile | None = None
 
     @property
     def passed(self) -> bool:

@@ -264,6 +264,10 @@ class Spent:
         return ""
 
 
+SESSION = "session"
+"""Option of `RunSettings.options`: name of the session that a run belongs to whose kernels come from outside (`evokern.serve`)."""
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """What a run is, kept in its first event; a resume reads it back.

@@ -25,6 +25,7 @@ private and unassigned code points, and separators of lines and paragraphs."""
 _MARKS = 4
 """Combining marks that one character may carry; more would climb over the lines above and below."""
 
+_HALVES = re.compile(r"[\ud800-\udfff]")
 _PLAIN = re.compile(r"[ -~]*")
 
 
@@ -38,6 +39,11 @@ def line(text: str, most: int = LINE_CHARACTERS) -> str:
     # Cutting first bounds the work; an escape is up to ten characters, so the rest is cut again.
     cleaned = _shown(" ".join(_COLOURS.sub("", text[: 16 * most]).split()), keep="")
     return _cut(cleaned, most)
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8; one that was parsed from JSON may hold halves of a character."""
+    return not _HALVES.search(text)
 
 
 def block(text: str, most: int = BLOCK_CHARACTERS) -> str:

@@ -12,7 +12,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -25,6 +25,17 @@ def to_json(value: Any) -> Any:
     """Plain JSON values for a noun. Numbers that JSON lacks (inf, nan) become text that `from_json` reads back."""
     kind: Any = type(value)
     return _encoder(kind)(value)
+
+
+def finite(value: Any) -> Any:
+    """JSON values as a document for others holds them: infinities and NaNs, which JSON lacks, become null, and keys are texts."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def parse(text: str | bytes) -> Any:

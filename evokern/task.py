@@ -14,7 +14,7 @@ import math
 import operator
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -41,6 +41,7 @@ class DType(StrEnum):
     FLOAT32 = "float32"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
+    FLOAT8_E4M3FN = "float8_e4m3fn"
     INT64 = "int64"
     INT32 = "int32"
     INT8 = "int8"
@@ -49,12 +50,13 @@ class DType(StrEnum):
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "bool": 1}[self.value]
+        sizes = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "int64": 8, "int32": 4, "int8": 1, "bool": 1}
+        return sizes[self.value]
 
     @property
     def unit_roundoff(self) -> float:
         """Half the distance from 1 to the next number (0 for integers)."""
-        return {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}.get(self.value, 0.0)
+        return {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4}.get(self.value, 0.0)
 
     @property
     def is_float(self) -> bool:
@@ -63,11 +65,12 @@ class DType(StrEnum):
 
     @property
     def dlpack(self) -> tuple[int, int]:
-        """DLPack's type code and bits (dlpack.h: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool)."""
+        """DLPack's type code and bits (dlpack.h: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn)."""
         return {
             "float32": (2, 32),
             "float16": (2, 16),
             "bfloat16": (4, 16),
+            "float8_e4m3fn": (10, 8),
             "int64": (0, 64),
             "int32": (0, 32),
             "int8": (0, 8),
@@ -94,6 +97,9 @@ LAWS: dict[str, str] = {
 
 POLICIES = ("ieee", "tf32")
 RESIDENCIES = ("cold", "warm")
+DEVICES = ("cpu", "gpu")
+"""Kinds of devices that a task may have shapes of its own for, see `Task.on`."""
+
 SEARCHABLE = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 RUN_DTYPE = "dtype"
 """How task.toml names the element type a run is for."""
@@ -257,6 +263,7 @@ class Tolerance:
         rms_floor: Multiple of u_out RMS(y) that is always allowed.
         bias_sigma: Standard errors by which the mean signed error may be off zero.
         bias_floor: Multiple of u_out mean|y|, and of u_acc mean|terms| where a task tells them, that the mean signed error may always have.
+        terms: Factor on u_out s that is added to the element bound, where terms may be rounded to the run's type before they are added up.
         reason: Why a task departs from the defaults.
     """
 
@@ -265,6 +272,7 @@ class Tolerance:
     rms_floor: float = 0.3
     bias_sigma: float = 4.0
     bias_floor: float = 0.5
+    terms: float = 0.0
     reason: str = ""
 
 
@@ -293,6 +301,8 @@ class Task:
         constraints: Boolean expressions over axes that every workload satisfies.
         search: Visible workloads.
         held_out: Where the secret ones are drawn from.
+        search_gpu: Visible workloads where the device is a GPU; empty where they are those of `search`.
+        held_out_gpu: Where the secret ones are then drawn from; None for `held_out`.
         distributions: Names from `DISTRIBUTIONS`.
         laws: Names from `LAWS`.
         tolerance: Constants of the correctness rule.
@@ -314,6 +324,8 @@ class Task:
     constraints: tuple[str, ...]
     search: tuple[Workload, ...]
     held_out: HeldOutSpace
+    search_gpu: tuple[Workload, ...]
+    held_out_gpu: HeldOutSpace | None
     distributions: tuple[str, ...]
     laws: tuple[str, ...]
     tolerance: Tolerance
@@ -332,6 +344,23 @@ class Task:
     def outputs(self) -> tuple[Argument, ...]:
         """Arguments whose final content is judged."""
         return tuple(a for a in self.arguments if a.role in (Role.OUT, Role.INOUT))
+
+    def on(self, device: str) -> Task:
+        """The task as it is run on a kind of device: with the shapes that it has for that kind, else as it is.
+
+        What keeps one processor busy for a millisecond is over on a GPU before its clock sees it.
+
+        Args:
+            device: From `DEVICES`.
+
+        Raises:
+            UsageError: There is no such kind.
+        """
+        if device not in DEVICES:
+            raise UsageError(f"'{device}' is no kind of device", mend=f"One of {', '.join(DEVICES)}")
+        if device == "cpu":
+            return self
+        return replace(self, search=self.search_gpu or self.search, held_out=self.held_out_gpu or self.held_out)
 
     def bytes_moved(self, axes: Mapping[str, int], dtype: DType) -> tuple[int, int]:
         """Bytes that must be read and written on a workload, at least."""
@@ -415,8 +444,12 @@ def _workload(table: Any, axes: tuple[str, ...], where: str) -> Workload:
     return Workload(tuple(sorted(values.items())), residency)
 
 
-def _held_out(table: Any, axes: tuple[str, ...], where: str) -> HeldOutSpace:
-    fields = _Fields(table, f"{where} [held_out]")
+def _workloads(tables: list[Any], name: str, axes: tuple[str, ...], where: str) -> tuple[Workload, ...]:
+    return tuple(_workload(table, axes, f"{where} [[{name}]] {number}") for number, table in enumerate(tables, 1))
+
+
+def _held_out(table: Any, name: str, axes: tuple[str, ...], where: str) -> HeldOutSpace:
+    fields = _Fields(table, f"{where} [{name}]")
     ranges = fields.take("axes", dict)
     if set(ranges) != set(axes):
         raise UsageError(f"axes must be exactly {', '.join(axes)}", where=fields.where)
@@ -439,7 +472,7 @@ def _held_out(table: Any, axes: tuple[str, ...], where: str) -> HeldOutSpace:
 def _tolerance(table: Any, where: str) -> Tolerance:
     fields = _Fields(table, f"{where} [tolerance]")
     standard = Tolerance()
-    names = ("element", "rms_reference", "rms_floor", "bias_sigma", "bias_floor")
+    names = ("element", "rms_reference", "rms_floor", "bias_sigma", "bias_floor", "terms")
     tolerance = Tolerance(
         **{n: float(fields.take(n, (int, float), getattr(standard, n))) for n in names}, reason=fields.take("reason", str, "")
     )
@@ -460,7 +493,7 @@ def _checked_python(source: str, where: str) -> None:
 
 def _checked_expressions(task: Task, where: str) -> None:
     try:
-        for workload in task.search:
+        for workload in (*task.search, *task.search_gpu):
             if not constraints_hold(task.constraints, dict(workload.axes)):
                 raise UsageError(f"search workload {workload.name} breaks a constraint")
         for expression in (task.reduction, task.cost.bytes_read, task.cost.bytes_written, task.cost.flops):
@@ -504,6 +537,7 @@ def load_task(folder: Path) -> Task:
     arguments += tuple(_argument(n, t, axes, where, Role.OUT) for n, t in outputs.items())
     _checked_python(reference, str(folder / "reference.py"))
     cost = _Fields(fields.take("cost", dict), f"{where} [cost]")
+    held_out_gpu = fields.take("held_out_gpu", dict, None)
     task = Task(
         name=str(fields.take("name", str)),
         suite=folder.parent.name,
@@ -514,8 +548,10 @@ def load_task(folder: Path) -> Task:
         arguments=arguments,
         reduction=str(fields.take("reduction", str, "1")),
         constraints=tuple(map(str, fields.take("constraints", list, []))),
-        search=tuple(_workload(t, axes, f"{where} [[search]] {i}") for i, t in enumerate(fields.take("search", list), 1)),
-        held_out=_held_out(fields.take("held_out", dict), axes, where),
+        search=_workloads(fields.take("search", list), "search", axes, where),
+        held_out=_held_out(fields.take("held_out", dict), "held_out", axes, where),
+        search_gpu=_workloads(fields.take("search_gpu", list, []), "search_gpu", axes, where),
+        held_out_gpu=None if held_out_gpu is None else _held_out(held_out_gpu, "held_out_gpu", axes, where),
         distributions=fields.names("distributions", DISTRIBUTIONS, ["normal", "wide", "tiny", "shifted", "spiked", "integers"]),
         laws=fields.names("laws", LAWS, []),
         tolerance=_tolerance(fields.take("tolerance", dict, {}), where),
@@ -544,6 +580,7 @@ def task_to_json(task: Task) -> dict[str, Any]:
         "axes": list(task.axes),
         "arguments": [{"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "role": a.role} for a in task.arguments],
         "search": [{**dict(w.axes), "residency": w.residency} for w in task.search],
+        "search_gpu": [{**dict(w.axes), "residency": w.residency} for w in task.search_gpu],
         "distributions": list(task.distributions),
         "laws": list(task.laws),
         "digest": task.digest,

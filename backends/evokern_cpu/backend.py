@@ -15,11 +15,12 @@ from pathlib import Path
 
 import evokern
 from evokern.backend import Built, Facts, Limits, Sandbox
+from evokern.building import product
 from evokern.errors import SourceError, Unavailable
 from evokern.evaluation import Reason
 from evokern.kernel import Kernel
-from evokern.task import DType
-from evokern_cpu import compiler, flags, product, reading, traits
+from evokern.task import DType, Task
+from evokern_cpu import compiler, flags, reading, traits
 from evokern_cpu.instruments import INSTRUMENTS, SERVER
 
 HEADER = "evokern.h"
@@ -61,6 +62,7 @@ class CpuBackend:
     name = "cpu"
     dialects = ("cpp",)
     dtypes = (DType.FLOAT32,)
+    preference = 0
 
     def probe(self) -> Facts:
         """What is here.
@@ -70,6 +72,10 @@ class CpuBackend:
         """
         found = compiler.find()
         return Facts(self.name, _cpu_model(), platform.release(), found.version, flags.FIXED, _arch())
+
+    def for_task(self, task: Task, dtype: DType) -> CpuBackend:
+        """Itself: a library serves any shape."""
+        return self
 
     def require(self, dtype: DType) -> None:
         """Refuse an element type that is not built for yet.
@@ -116,13 +122,16 @@ class CpuBackend:
         return "evokern_cpu.loader:load"
 
     def read(self, kernel: Kernel, built: Built) -> dict[str, str]:
-        """Traits of a product (`evokern_cpu.traits`) and facts about what it asks of the system (`evokern_cpu.linkage`)."""
+        """Traits of a product (`evokern_cpu.traits`) and facts about what it asks of the system (`evokern.building.linkage`)."""
         found = traits.from_source(kernel.source)
         return {**found, **built.traits}
 
     def instruments(self) -> dict[str, Kernel]:
         """Kernels that measure the machine: "null" and "copy"."""
         return INSTRUMENTS
+
+    def device(self, home: Path) -> None:
+        """None: its windows are the host's memory."""
 
     def server(self) -> Kernel:
         """The native half of a runner, which answers calls."""

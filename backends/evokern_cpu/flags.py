@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from evokern.building import DATELESS
 from evokern.kernel import Kernel
 from evokern.syntax.flags import flags_of
-
-DATELESS = tuple(f"-D{macro}=a_kernel_knows_no_date" for macro in ("__DATE__", "__TIME__", "__TIMESTAMP__"))
-"""One source has one product: a kernel that asks when it was built would be another one at every build, so it does not compile."""
 
 FIXED = ("-O3", "-std=c++17", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", *DATELESS)
 """Flags of every build; part of the fingerprint. -fno-math-errno lets sqrt and the like become one instruction, -fno-trapping-math

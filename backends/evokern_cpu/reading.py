@@ -1,14 +1,15 @@
 """Reading a built library: the toolchain's own readers, in a slot, because a library's bytes are a candidate's.
 
 What they print is text of known form, and `found` makes descriptors of it: traits of the code (`evokern_cpu.traits`) and facts
-about what it asks of the system (`evokern_cpu.linkage`).
+about what it asks of the system (`evokern.building.linkage`).
 """
 
 from __future__ import annotations
 
 import shutil
 
-from evokern_cpu import linkage, traits
+from evokern.building import linkage
+from evokern_cpu import traits
 
 
 def able() -> bool:

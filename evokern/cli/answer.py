@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from evokern.errors import EvokernError
 from evokern.printable import block
 from evokern.printable import line as one_line
+from evokern.record import finite
 
 DONE, DID_NOT_HOLD, INTERRUPTED = 0, 1, 130
 
@@ -40,7 +40,7 @@ def print_answer(schema: str, document: Mapping[str, Any], text: str, *, as_json
 
 def print_document(schema: str, document: Mapping[str, Any]) -> None:
     """Print one JSON document; infinities and NaNs, which JSON lacks, become null."""
-    json.dump(_finite({"schema": schema, **document}), sys.stdout, indent=2, allow_nan=False, default=str)
+    json.dump(finite({"schema": schema, **document}), sys.stdout, indent=2, allow_nan=False, default=str)
     sys.stdout.write("\n")
     sys.stdout.flush()
 
@@ -55,13 +55,3 @@ def print_error(error: EvokernError, *, as_json: bool) -> None:
 def say(line: str) -> None:
     """One line for people, on standard error."""
     sys.stderr.write(one_line(line, LONGEST_LINE) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

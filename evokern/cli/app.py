@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from evokern.cli import doctor, evaluate, plugins, promote, run, runs, task, verify
+from evokern.cli import doctor, evaluate, mcp, plugins, profile, promote, run, runs, task, verify
 from evokern.cli.answer import INTERRUPTED, print_error
 from evokern.errors import EvokernError, Unavailable, UsageError, disk_full
 
@@ -46,11 +46,13 @@ app.command("status")(runs.status)
 app.command("top")(runs.top)
 app.command("show")(runs.show)
 app.command("eval")(evaluate.evaluate)
+app.command("profile")(profile.profile)
 app.add_typer(task.app, name="task")
 app.command("promote")(promote.promote)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("plugins")(plugins.plugins)
+app.command("mcp")(mcp.mcp)
 
 
 def main() -> None:

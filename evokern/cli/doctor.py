@@ -19,6 +19,9 @@ ENOUGH_BYTES = 1 << 30
 
 READERS = ("readelf", "objdump")
 
+SMI_SECONDS = 20.0
+_SMI_FIELDS = "index,name,driver_version,memory.total,uuid"
+
 FINGERPRINT_DIGITS = 32
 """Hexadecimal digits of a judge's key that are shown: 128 bits, too many to be met by another key on purpose."""
 
@@ -66,7 +69,7 @@ def doctor(
 
         return judge_attacks(sample=sample or 0, seed=seed or "0", only=only or "", mutants=mutants or 0, as_json=as_json)
     _refuse_without_attacks({"--sample": sample, "--seed": seed, "--only": only, "--mutants": mutants})
-    findings = [_python(), _torch(), *_home(), *_backends(), _readers(), *_sandbox(), *_judges(), _model()]
+    findings = [_python(), _torch(), *_home(), *_backends(), _readers(), *_sandbox(), *_gpus(), *_judges(), _model()]
     able = all(finding.state != MISSING for finding in findings)
     meanings = _meanings()
     document = {"able": able, "findings": [asdict(finding) for finding in findings], "reasons": meanings}
@@ -191,6 +194,85 @@ def _sandbox() -> list[Finding]:
     findings = [Finding("sandbox", WARNING if shut else OK, f"{spawner.tier}: {TIERS[spawner.tier]}", mend)]
     findings.append(Finding("sandbox holds", WARNING if shut else OK, held))
     return findings + [Finding(f"sandbox {c.name}", WARNING, c.detail, c.fix) for c in broken]
+
+
+def _gpus() -> list[Finding]:
+    """GPUs of NVIDIA, what compiles for them, and whether slots work with them. Without one nothing is wrong."""
+    from evokern.sandbox import gpu
+
+    numbers = gpu.present()
+    if not numbers:
+        return [Finding("gpu", OK, "no GPU")]
+    findings = [_smi(), _nvcc(), _triton()]
+    if not gpu.driver_folder():
+        where = f"no {gpu.LIBRARY} where the linker looks"
+        return [*findings, Finding("gpu driver", WARNING, where, "Install NVIDIA's driver, or set LD_LIBRARY_PATH to its folder")]
+    return [*findings, Finding("gpu driver", OK, gpu.driver_folder()), *_gpu_slots(numbers)]
+
+
+def _smi() -> Finding:
+    """Names, memory and driver of the GPUs, as the driver's own tool says."""
+    import subprocess
+
+    command = ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(
+            "gpu", WARNING, f"nodes are there, but nvidia-smi does not answer: {error}", "Install NVIDIA's driver with its tools"
+        )
+    if done.returncode:
+        return Finding("gpu", WARNING, f"nvidia-smi: {(done.stderr or done.stdout).strip()[-200:]}", "See to the driver, `dmesg` says more")
+    rows = [[field.strip() for field in line.split(",")] for line in done.stdout.strip().splitlines()]
+    return Finding("gpu", OK, "; ".join(f"{index} {name}, {memory}, driver {driver}" for index, name, driver, memory, *_ in rows))
+
+
+def _nvcc() -> Finding:
+    import glob
+    import subprocess
+
+    found = shutil.which("nvcc") or next(iter(sorted(glob.glob("/usr/local/cuda*/bin/nvcc"))), None)
+    if found is None:
+        mend = "Install the CUDA toolkit, or put its bin folder on PATH"
+        return Finding("nvcc", WARNING, "not found: no CUDA kernel can be built, nor HIP on NVIDIA", mend)
+    try:
+        done = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("nvcc", WARNING, f"{found}: {error}", "Install the CUDA toolkit again")
+    release = next((line.partition("release ")[2].split(",")[0] for line in done.stdout.splitlines() if "release " in line), "?")
+    return Finding("nvcc", OK, f"{release}, {found}")
+
+
+def _triton() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return Finding("triton", OK, version("triton"))
+    except PackageNotFoundError:
+        return Finding("triton", WARNING, "not installed: no Triton kernel can be built", "pip install triton")
+
+
+def _gpu_slots(numbers: list[int]) -> list[Finding]:
+    """Whether a candidate's slot can use each of the GPUs, tried."""
+    import tempfile
+    from functools import partial
+    from pathlib import Path
+
+    from evokern.errors import EvokernError
+    from evokern.sandbox import Limits, Policy, gpu_canary
+    from evokern.sandbox.spawner import Spawner
+
+    zygote = gpu_canary.GPU
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="evokern-doctor-") as scratch,
+            Spawner.start({zygote: [gpu_canary.__name__]}, scratch=Path(scratch)) as spawner,
+        ):
+            make = partial(spawner.slot, zygote=zygote, descriptors=[], argument=b"", limits=Limits(), policy=Policy.DEVICE)
+            tried = {number: gpu_canary.try_gpu(partial(make, gpu=number)) for number in numbers}
+    except EvokernError as error:
+        return [Finding("slots with a gpu", WARNING, error.what, error.mend)]
+    return [Finding(f"slot with gpu {number}", OK if found.held else WARNING, found.detail, found.fix) for number, found in tried.items()]
 
 
 def _readers() -> Finding:

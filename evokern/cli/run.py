@@ -89,18 +89,33 @@ def resume(
     if model is not None:
         changes["model"] = model
     home = open_home()
+    _refuse_session(home, run)
     display = _display()
     engine = Engine.resume(run, home=home, changes=changes, display=display)
     engine.refuse_spent()
     return _follow(engine, display, as_json=as_json)
 
 
-def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
+def _refuse_session(home: Path, run: str) -> None:
+    """Whose kernels come from outside has no search that could go on."""
+    from evokern.errors import UsageError
+    from evokern.event import SESSION
+    from evokern.store import Journal
+
+    with Journal(home, read_only=True) as journal:
+        found = journal.run(run)
+    if SESSION in found.settings.options:
+        mend = "Serve the same session again, or give the id of another run"
+        raise UsageError(f"its kernels came from outside, in session '{found.settings.options[SESSION]}'", where=found.id, mend=mend)
+
+
+def settings_for(config: Config, *, model_given: bool = True, dialect: str = "") -> RunSettings:
     """The engine's settings from what the user said.
 
     Args:
         config: Checked settings.
         model_given: Whether the model was named on the command line; an empty name then means none, whatever EVOKERN_MODEL says.
+        dialect: What the backend must take; that of the first seed kernel, if any, where empty.
 
     Raises:
         UsageError: The task, backend, dtype or a seed kernel is wrong.
@@ -109,6 +124,7 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
     import os
 
     from evokern import plugins
+    from evokern.cli.choice import chosen_backend
     from evokern.errors import UsageError
     from evokern.evaluator.catalogue import find_task
     from evokern.event import RunSettings
@@ -116,7 +132,8 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
     from evokern.task import DType, default_dtype
 
     task = find_task(config.task)
-    backend = "cpu" if config.backend == "auto" else config.backend
+    seeds = tuple(_seed(Path(name)) for name in config.seed_kernel)
+    backend = chosen_backend(config.backend, dialect or (seeds[0][0] if seeds else ""))
     # A name that stands for nothing is refused before a run is recorded.
     plugins.load("backend", backend)
     processors = len(os.sched_getaffinity(0))
@@ -141,7 +158,7 @@ def settings_for(config: Config, *, model_given: bool = True) -> RunSettings:
         model=config.model or ("" if model_given else os.environ.get("EVOKERN_MODEL", "")),
         builds=config.builds,
         model_calls=config.model_calls,
-        seeds=tuple(_seed(Path(name)) for name in config.seed_kernel),
+        seeds=seeds,
         degenerate=config.degenerate,
     )
 

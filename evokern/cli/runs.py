@@ -118,8 +118,8 @@ def open_journal() -> Journal:
 
 def _appearance(journal: Journal, run: str, kernel_id: str, *, prompt: bool) -> dict[str, Any]:
     """How a kernel came into one run and what became of it there."""
-    from evokern.cli.evaluate import evaluation_document
     from evokern.evaluator.signing import Judges
+    from evokern.report.documents import evaluation_document
 
     proposed = journal.candidate(run, kernel_id)
     if proposed is None:

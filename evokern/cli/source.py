@@ -9,8 +9,12 @@ if TYPE_CHECKING:
     from evokern.kernel import Kernel
 
 
-def read_kernel(file: Path) -> Kernel:
+def read_kernel(file: Path, dialect: str | None = None) -> Kernel:
     """The kernel in a file.
+
+    Args:
+        file: Where it is.
+        dialect: Its language; None for what the file's ending says.
 
     Raises:
         UsageError: It cannot be read, is not text, or its ending names no dialect.
@@ -24,4 +28,6 @@ def read_kernel(file: Path) -> Kernel:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(file)) from error
     except UnicodeDecodeError as error:
         raise UsageError("is not UTF-8 text", where=str(file), mend="A kernel is one source file") from error
-    return Kernel(dialect_of(file.name), source)
+    except ValueError as error:  # a null byte, which no path has
+        raise UsageError(f"cannot be read: {error}", where=str(file)) from error
+    return Kernel(dialect or dialect_of(file.name), source)

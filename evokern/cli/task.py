@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from evokern.cli.answer import DID_NOT_HOLD, DONE, JsonFlag, print_answer, say
-
-if TYPE_CHECKING:
-    from evokern.task import Task
 
 app = typer.Typer(help="Tasks: what must be computed, on which shapes, how exactly.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(help="Name of a task, or path of its folder.")]
@@ -20,12 +17,13 @@ Name = Annotated[str, typer.Argument(help="Name of a task, or path of its folder
 def list_all(as_json: JsonFlag = False) -> int:
     """List the tasks that are here."""
     from evokern.evaluator.catalogue import list_tasks
+    from evokern.report.documents import task_summary
     from evokern.report.tables import aligned
 
     tasks = sorted(list_tasks(), key=lambda task: (task.suite, task.name))
     rows = [[task.name, task.suite, " ".join(task.dtypes), f"{len(task.search)}"] for task in tasks]
     text = aligned(["task", "suite", "dtypes", "workloads"], rows) if rows else "no tasks are here"
-    print_answer("evokern.tasks/1", {"tasks": [_summary(task) for task in tasks]}, text, as_json=as_json)
+    print_answer("evokern.tasks/1", {"tasks": [task_summary(task) for task in tasks]}, text, as_json=as_json)
     return DONE
 
 
@@ -33,9 +31,10 @@ def list_all(as_json: JsonFlag = False) -> int:
 def show(name: Name, as_json: JsonFlag = False) -> int:
     """Show one task."""
     from evokern.evaluator.catalogue import find_task
+    from evokern.report.documents import task_document
 
     task = find_task(name)
-    document = _document(task)
+    document = task_document(task)
     lines = [
         f"{task.suite}/{task.name}: {task.description}",
         f"dtypes     {', '.join(task.dtypes)}; precision policy {task.policy}",
@@ -115,27 +114,3 @@ def _check_suite(path: str, form: str, only: list[str], parallel: int | None, ke
     document = {"format": form, "path": str(folder), **suite.summary(rows), "degenerate": degenerate, "tasks": rows}
     print_answer("evokern.suite-check/1", document, suite.table(rows), as_json=as_json)
     return DID_NOT_HOLD if degenerate else DONE
-
-
-def _summary(task: Task) -> dict[str, Any]:
-    return {
-        "name": task.name,
-        "suite": task.suite,
-        "description": task.description,
-        "dtypes": list(task.dtypes),
-        "folder": str(task.folder),
-    }
-
-
-def _document(task: Task) -> dict[str, Any]:
-    return {
-        **_summary(task),
-        "policy": task.policy,
-        "arguments": [{"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "role": str(a.role)} for a in task.arguments],
-        "search": [{"name": w.name, "axes": dict(w.axes), "residency": w.residency} for w in task.search],
-        "held_out": {"axes": {axis: [low, high] for axis, low, high in task.held_out.axes}, "count": task.held_out.count},
-        "distributions": list(task.distributions),
-        "laws": list(task.laws),
-        "deterministic": task.deterministic,
-        "digest": task.digest,
-    }

@@ -66,6 +66,9 @@ class Judge:
         elif op in LEASED:
             kind, work = LEASED[op]
             self._answer(number, self._lease.submit(work, self, record.from_json(kind, body) if kind else None))
+        elif op == "profile":
+            assert self._builders is not None
+            self._answer(number, self._builders.submit(self._profiled, record.from_json(Assignment, body)))
         elif op == "charge":
             self._answer(number, self._lease.submit(self._signed, charged(record.from_json(Evaluation, body))))
         elif op == "seal":
@@ -116,6 +119,8 @@ class Judge:
                 os._exit(DIED)
             # A fault of the judge's own is no verdict on the kernel; it is told and kept.
             evaluation = self._own_fault(assignment)
+        if evaluation.confirmed:
+            evaluation = session.profiled(assignment.kernel, evaluation, counted=False)
         if session.gate_is_worn:
             # How much was told in all, and by whose late answers, is the judge's alone.
             self._send({"worn": session.ladder.fingerprint.held_out_epoch})
@@ -160,6 +165,17 @@ class Judge:
         )
         detail = printable.line(text.strip().splitlines()[-1])
         return replace(blank, verdict=Verdict.INFRASTRUCTURE, reason=Reason.HOST_ERROR, detail=detail, confirmed=False)
+
+    def _profiled(self, assignment: Assignment) -> Any:
+        """This judge's own evaluation with all that the device counts."""
+        session, previous = self._session, assignment.previous
+        assert session is not None and self._signer is not None
+        if previous is None or not Judges([self._signer.public]).accept(previous):
+            raise UsageError("an evaluation that this judge did not sign cannot be profiled", where=assignment.kernel.id)
+        if objection := session.ladder.objection(assignment.kernel, previous):
+            raise UsageError(f"an evaluation that {objection} cannot be profiled", where=assignment.kernel.id)
+        work = self._lease.submit(session.profiled, assignment.kernel, previous, counted=True)
+        return self._signed(work.result())
 
     def _finish(self, finish: Finish) -> Any:
         assert self._session is not None

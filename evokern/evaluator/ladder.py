@@ -46,9 +46,6 @@ CONFIRM_BLOCKS = 1
 LONG_STAYS = 1
 """Allocations of it in which kernels make many calls on the timed workloads; any of them may be that one."""
 
-PRIVATE_CACHE_BYTES = 4 << 20
-"""What may be left of a call's inputs in a core's own caches after eviction, which reads on other cores too; the largest today."""
-
 DEARER, DEARER_US = 3.0, 2000.0
 """How many times what a timed call takes, and how many microseconds more, even the shortest of a check's calls on that workload must
 take to be charged. Honest kernels have 0.8 to 1.3 times."""
@@ -78,6 +75,10 @@ class Ladder:
         describe: Descriptors of a built kernel.
         seeds: Kernels that the task comes with; what stands in them is nobody's invention.
         degenerate: Whether the task cannot tell kernels apart: every evaluation is then marked, and counts nowhere.
+        timed_form: A contestant as it is to be timed, and why that is not without its host code, see `Machine.timed`.
+        kept_bytes: What may be left in caches of a call's inputs when it begins.
+        floors: Fitted floor of the time on each visible workload, microseconds (`evokern.statistics.roofline.floor_us`); where there is
+            none, a plain copy is what `share` is of.
         outcomes: What the gate said of whom; nothing of it leaves before the held-out set is retired.
         reached: Told what is known of a kernel when it enters the gate, and when it has passed it: should nothing more be heard.
     """
@@ -96,6 +97,12 @@ class Ladder:
     describe: Callable[[Kernel, Built], dict[str, str]]
     seeds: Sequence[Kernel] = ()
     degenerate: bool = False
+    timed_form: Callable[[KernelContestant, Kernel, Built], tuple[KernelContestant, str]] = lambda contestant, kernel, built: (
+        contestant,
+        "",
+    )
+    kept_bytes: int = 0
+    floors: Mapping[str, float] = field(default_factory=dict)
     outcomes: gate.Outcomes = field(default_factory=gate.Outcomes)
     reached: Callable[[Evaluation], None] = lambda _: None
     _judged: int = field(default=0)
@@ -129,6 +136,9 @@ class Ladder:
                 climb.evaluation = replace(climb.evaluation, passed_held_out=True)
             with climb.rung(Rung.MEASURE):
                 self.reached(climb.so_far())
+                _, unsealed = self._timed_contestant(CANDIDATE, kernel, built)
+                if unsealed:
+                    climb.evaluation = replace(climb.evaluation, descriptors={**climb.evaluation.descriptors, "unsealed": unsealed})
                 climb.evaluation = replace(climb.evaluation, measurements=self._screened(kernel, built, incumbent, secret))
                 self._refuse_dearer_untimed(climb.evaluation.measurements, checked.least_cpu_ns)
         except Fault as fault:
@@ -152,10 +162,9 @@ class Ladder:
         secret = self.secret.derive("confirm", kernel.id, self._judged)
         try:
             with climb.rung(Rung.CONFIRM):
-                candidate = self.contestant(CANDIDATE, kernel, built)
-                check.endured(self.task, self.dtype, candidate, self.shelf, secret)
+                check.endured(self.task, self.dtype, self.contestant(CANDIDATE, kernel, built), self.shelf, secret)
                 series = self.clock.compare(
-                    candidate,
+                    self._timed_contestant(CANDIDATE, kernel, built)[0],
                     self.baselines,
                     self.timed,
                     secret,
@@ -191,12 +200,15 @@ class Ladder:
         return then is not None and then.held_out_epoch <= now.held_out_epoch and replace(then, held_out_epoch=now.held_out_epoch) == now
 
     def _screened(self, kernel: Kernel, built: Built, incumbent: tuple[Kernel, Built] | None, secret: Secret) -> tuple[Measurement, ...]:
-        opponent = self.baselines if incumbent is None else self.contestant(INCUMBENT, *incumbent)
+        opponent = self.baselines if incumbent is None else self._timed_contestant(INCUMBENT, *incumbent)[0]
         name = BASELINE if incumbent is None else INCUMBENT
-        candidate = self.contestant(CANDIDATE, kernel, built)
+        candidate, _ = self._timed_contestant(CANDIDATE, kernel, built)
         only = self._sets(kernel, second=False)
         series = self.clock.compare(candidate, opponent, self.timed, secret, clusters=MOST_CLUSTERS, stop=decided, only=only)
         return tuple(self._measurement(w, series[w.name], opponent.name, name) for w in self.timed)
+
+    def _timed_contestant(self, name: str, kernel: Kernel, built: Built) -> tuple[KernelContestant, str]:
+        return self.timed_form(self.contestant(name, kernel, built), kernel, built)
 
     def _sets(self, kernel: Kernel, *, second: bool) -> Callable[[Workload], Sequence[int]]:
         """The base sets that its screening, or its confirmation, takes; which they are is drawn for each kernel."""
@@ -205,7 +217,7 @@ class Ladder:
 
     def _refuse_dearer_untimed(self, measurements: Sequence[Measurement], untimed_ns: Mapping[str, int]) -> None:
         """Quarantine a kernel whose calls take far longer in its check than where they are timed: it tells the two apart."""
-        if self.clock.threads > 1:
+        if not self.clock.by_cpu_time:
             return  # timed by another clock
         for found in measurements:
             untimed_us = (untimed_ns.get(found.workload, 0) - self.clock.null_ns) / 1000
@@ -217,14 +229,14 @@ class Ladder:
                 )
 
     def _measurement(self, workload: Workload, series: Series, opponent: str, as_name: str) -> Measurement:
-        floor = self.times[workload.name].times_us.get("copy")
+        floor = self.floors.get(workload.name) or self.times[workload.name].times_us.get("copy")
         found = self.clock.measurement(workload, CANDIDATE, series, opponent, as_name, floor)
         if found is None:
             raise Fault(Verdict.INFRASTRUCTURE, Reason.NOISE, "the machine was too busy for a time that can be trusted")
         rate = self.clock.evictor.bytes_per_ns
-        bound = least_ns(self.task, workload, self.dtype, bytes_per_ns=rate, kept_bytes=PRIVATE_CACHE_BYTES)
+        bound = least_ns(self.task, workload, self.dtype, bytes_per_ns=rate, kept_bytes=self.kept_bytes)
         # Wall time on a loaded machine scatters by more than a kernel takes; what is not above the null at all is `LEAST_TIME_NS`.
-        launch = self.clock.resolution_ns if self.clock.threads == 1 else LEAST_TIME_NS
+        launch = self.clock.resolution_ns if self.clock.by_cpu_time else LEAST_TIME_NS
         refuse_impossible(workload, found.time_us * 1000, bound, launch)
         return found
 

@@ -21,7 +21,7 @@ import evokern
 from evokern import plugins
 from evokern.backend import Backend, Built, Limits
 from evokern.errors import Unavailable, UsageError
-from evokern.evaluation import BASELINE, Fingerprint, Ratio, Reason, Verdict
+from evokern.evaluation import BASELINE, Evaluation, Fingerprint, Ratio, Reason, Verdict
 from evokern.evaluator import health
 from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
@@ -30,6 +30,8 @@ from evokern.evaluator.call.exchange import write
 from evokern.evaluator.call.mapped import ENVIRONMENT
 from evokern.evaluator.call.window import Frame
 from evokern.evaluator.ladder import CONFIRM_BLOCKS, Ladder
+from evokern.evaluator.machine import machine_of
+from evokern.evaluator.profile import Counted, profile_of
 from evokern.evaluator.reference import admission, baseline, held_out, oracle
 from evokern.evaluator.reference.baseline import Baseline
 from evokern.evaluator.reference.oracle import Oracle
@@ -40,32 +42,22 @@ from evokern.evaluator.secrecy import Secret, fresh_secret, kept_secret
 from evokern.evaluator.signing import PRODUCTS, kept_seed
 from evokern.evaluator.statement import Closing, ClosingRow, Health, Opening, Preparation, WorkloadTimes
 from evokern.evaluator.timing.clock import JudgedClock
-from evokern.evaluator.timing.eviction import Evictor
 from evokern.evaluator.timing.stopping import CLUSTERS, never
 from evokern.kernel import Kernel
-from evokern.sandbox.policy import Policy
 from evokern.sandbox.spawner import Spawner
+from evokern.statistics.roofline import Ceilings, floor_us, work_of
 from evokern.task import DType, Task, Workload, load_task
 
 EVALUATOR = f"evokern/{evokern.__version__}"
-
-SHORTEST_US, SHORTEST_NULLS = 500.0, 4.0
-"""A CPU workload whose baseline takes less than so many microseconds, or nulls, is checked, not timed (EVALUATOR section 3 says a
-millisecond, which is four nulls of the machine that it was written on; others are twice as fast)."""
 
 BASELINE_CLUSTERS = 6
 """Allocations behind the choice of the fastest baseline; every elite is measured against it anew."""
 
 BUILD_SECONDS = 60.0
 BUILD_MEMORY = 2 << 30
-RUN_MEMORY = 1 << 30
 RUN_PROCESSES = 64
 KERNEL_ZYGOTES = ("kernel-0", "kernel-1", "kernel-2")
 """Processes that kernels' runners are forked from: each has its heap and its stack at places of its own."""
-
-KERNEL_FORKS = 6
-"""Runners after which such a process is started afresh: an evaluation has some seventy, and so a dozen places for its heaps and stacks, of
-which any bit is set in some and not in others. Starting one takes 60 ms, beside what is being done."""
 
 TORCH_MEMORY = 12 << 30
 
@@ -94,20 +86,25 @@ class Session:
         self._say = say
         self.opening = opening
         self.dtype: DType = opening.dtype
-        self.task: Task = load_task(Path(opening.task_folder))
         self._backend: Backend = plugins.load("backend", opening.backend)()
         self._facts = self._backend.probe()
         self._backend.require(self.dtype)
         self._idle_ns = 0.0
         self._home = Path(opening.home)
         self._runner_cpus, self._judge_cpus = split_cpus(opening.threads)
+        self._machine = machine_of(self._backend, self._home, self._runner_cpus)
+        self._loaded: Task = load_task(Path(opening.task_folder))
+        self.task: Task = self._loaded.on(self._machine.kind)
+        self._backend = self._backend.for_task(self.task, self.dtype)
         os.sched_setaffinity(0, self._judge_cpus)
         loader = self._backend.loader().split(":")[0]
         # The spawner and its zygotes start before any key is drawn, so that no key can be in memory they inherit.
         self.spawner = Spawner.start(
-            {name: [runner.__name__, loader] for name in KERNEL_ZYGOTES} | {"torch": list(oracle.MODULES)},
+            {name: [runner.__name__, loader] for name in KERNEL_ZYGOTES}
+            | {"torch": [*oracle.MODULES, *self._machine.torch_modules]}
+            | dict(self._machine.zygotes),
             scratch=self._home / "scratch",
-            renew_after=dict.fromkeys(KERNEL_ZYGOTES, KERNEL_FORKS),
+            renew_after=dict.fromkeys(KERNEL_ZYGOTES, self._machine.forks),
         )
         try:
             self._make_ready(start)
@@ -128,14 +125,14 @@ class Session:
         self._building = threading.Semaphore(opening.builds)
         self._say("starting the oracle and the baselines")
         self._shelf = Shelf(self.task, self._oracle(), self.secret)
-        degenerate = tuple(admission.admit(self.task, self.dtype, self._shelf.oracle, self.secret))
+        degenerate = tuple(admission.admit(self._loaded, self.dtype, self._shelf.oracle, self.secret))
         if degenerate and not opening.degenerate:
             raise UsageError(
                 f"the task cannot tell good kernels from bad ones: {degenerate[0]}",
                 where=self.task.name,
                 mend="Mend it, or run it with --degenerate",
             )
-        clock = JudgedClock(self.task, opening.threads, self._shelf, Evictor(last_level_cache(), self._runner_cpus), self._deadline)
+        clock = self._machine.clock(self.task, opening.threads, self._shelf, self._deadline)
         clock.evictor.settle()
         self._server = self._build_server()
         instruments = {name: self._instrument(name, kernel) for name, kernel in self._backend.instruments().items()}
@@ -160,11 +157,14 @@ class Session:
             secret=self.secret,
             shelf=self._shelf,
             clock=clock,
-            baselines=ResidentContestant(BASELINE, best, null_ns=self._idle_ns),
+            baselines=ResidentContestant(BASELINE, best, null_ns=self._idle_ns, sealed=bool(self._machine.device_entry)),
             times=times,
             held_out=self._gated,
             build=self.build,
             contestant=self._contestant,
+            timed_form=self._machine.timed,
+            kept_bytes=self._machine.kept_bytes(),
+            floors=self._floors(),
             describe=self._backend.read,
             seeds=seeds_of(self.task.folder),
             degenerate=bool(degenerate),
@@ -182,7 +182,15 @@ class Session:
             degenerate,
             time.monotonic() - start,
             gate_bits=held_out.budget_bits(self.task),
+            ceilings=self._machine.ceilings(),
         )
+
+    def _floors(self) -> dict[str, float]:
+        """Fitted floor of the time on each visible workload; none where the device has no ceilings."""
+        ceilings = Ceilings.of_device(self._machine.ceilings(), self.dtype)
+        if ceilings is None:
+            return {}
+        return {w.name: floor_us(work_of(self.task, dict(w.axes), self.dtype), ceilings) for w in self.task.search}
 
     def _draw_held_out(self, epoch: int) -> None:
         """The held-out set of an epoch, with the values that its checks need."""
@@ -209,9 +217,28 @@ class Session:
         """Whether the machine still copies rightly, in about the time that it took at the start; holds the lease."""
         workload = self.ladder.timed[0]
         known = self._times[workload.name].times_us.get("copy", 0.0)
-        return health.probe(
-            self.task, self._instruments["copy"], workload, self._shelf, self.secret, known_us=known + self.preparation.null_us
-        )
+        return health.probe(self.ladder.clock, self._instruments["copy"], workload, self._shelf, self.secret, known_us=known)
+
+    def profiled(self, kernel: Kernel, evaluation: Evaluation, *, counted: bool) -> Evaluation:
+        """An evaluation with where the kernel's time goes; as it is where the kernel was not timed.
+
+        Args:
+            kernel: Whose.
+            evaluation: Of it.
+            counted: Whether the device is asked for its counters, which holds the lease for seconds.
+        """
+        found = self._counted(kernel, evaluation) if counted and evaluation.measurements else None
+        return replace(evaluation, profile=profile_of(evaluation, self.task, self.preparation, found))
+
+    def _counted(self, kernel: Kernel, evaluation: Evaluation) -> Counted:
+        built, names = self.build(kernel), {m.workload for m in evaluation.measurements}
+        if not built.ok:
+            return Counted(missing="it cannot be built any more")
+        workloads = [w for w in self.task.search if w.name in names]
+        try:
+            return Counted(self._machine.counters(self._contestant(CANDIDATE, kernel, built), kernel, built, workloads), "")
+        except Unavailable as error:
+            return Counted(missing=error.line)
 
     def build(self, kernel: Kernel) -> Built:
         """Build a kernel or find its product in the cache; any number of threads may ask."""
@@ -232,7 +259,7 @@ class Session:
         self._say("measuring the best kernel once more, on the held-out shapes too")
         secret = self.secret.derive("finish", champion.id)
         built = self.build(champion)
-        candidate = self._contestant(CANDIDATE, champion, built)
+        candidate = self._timed(CANDIDATE, champion, built)
         rivals: dict[str, Contestant] = dict(self._baselines)
         if seed is not None and seed.id != champion.id:
             rivals["seed"] = self._kernel_as_rival(seed)
@@ -248,6 +275,7 @@ class Session:
     def close(self) -> None:
         """End every process."""
         self.spawner.close()
+        self._machine.close()
 
     def _closing_row(
         self, candidate: Contestant, workload: Workload, rivals: Mapping[str, Contestant], secret: Secret, *, held_out: bool
@@ -282,20 +310,21 @@ class Session:
             rivals["compile_dynamic"] = self._baseline("compile_dynamic", points)
         rows = []
         for workload in points:
-            if self.ladder.clock.glance(rivals["eager"], workload, secret) >= shortest_us(self.ladder.clock):
+            if self.ladder.clock.glance(rivals["eager"], workload, secret) >= self._machine.shortest_us(self.ladder.clock):
                 rows.append(self._closing_row(candidate, workload, rivals, secret.derive(workload.name), held_out=True))
         return rows
 
     def _kernel_as_rival(self, kernel: Kernel) -> Contestant:
-        return replace(self._contestant("seed", kernel, self.build(kernel)), trusted=True)
+        return replace(self._timed("seed", kernel, self.build(kernel)), trusted=True)
 
     def _deadline(self, workload: Workload) -> float:
         return deadline(self.task, dict(workload.axes), self.dtype)
 
     def _oracle(self) -> Oracle:
         slot = self.spawner.slot(
-            oracle.ENTRY, zygote="torch", descriptors=[], argument=oracle.argument(self.task, self.dtype),
-            limits=self._torch_limits(self._judge_cpus), policy=Policy.TORCH, readable=python_folders(),
+            oracle.ENTRY, zygote="torch", descriptors=[],
+            argument=oracle.argument(self.task, self.dtype, on_device=bool(self._machine.device_entry)),
+            limits=self._torch_limits(self._judge_cpus), policy=self._machine.torch_policy, readable=self._torch_folders(),
         )  # fmt: skip
         return Oracle(slot.socket, self.task, self.dtype)
 
@@ -305,12 +334,15 @@ class Session:
         cache = open_cache(self._home / "cache" / "inductor")
         caller = Caller(
             self.spawner, entry=baseline.ENTRY, zygote="torch",
-            argument=baseline.argument(self.task, variant, threads=self.opening.threads, cache=cache),
-            limits=self._torch_limits(self._runner_cpus), policy=Policy.TORCH, readable=python_folders(), writable=[cache],
-            environment=ENVIRONMENT,
+            argument=baseline.argument(
+                self.task, variant, threads=self.opening.threads, cache=cache, device_entry=self._machine.device_entry
+            ),
+            limits=self._torch_limits(self._runner_cpus), policy=self._machine.torch_policy, readable=self._torch_folders(),
+            writable=[cache], environment=ENVIRONMENT, sealed=True,
         )  # fmt: skip
         try:
-            caller.bind(Frame(self.task, self.dtype, [dict(w.axes) for w in chosen], trusted=True))
+            shapes = [dict(w.axes) for w in chosen]
+            caller.bind(Frame(self.task, self.dtype, shapes, trusted=True, memory=self._machine.torch_memory))
         except Fault as fault:
             raise Unavailable(
                 f"the baseline '{variant}' does not start: {fault.detail}. {fault.log.strip()[-500:]}",
@@ -322,7 +354,7 @@ class Session:
                 self.task, caller, dict(workload.axes), self._shelf.timed(workload, 0), rng, layout="contiguous", permute=False
             )
             caller.asked(exchange.placed, Baseline(caller.slot.socket, self.task, self.dtype).prepare)
-        return ResidentContestant(variant, {w.name: caller for w in chosen}, null_ns=self._idle_ns)
+        return ResidentContestant(variant, {w.name: caller for w in chosen}, null_ns=self._idle_ns, sealed=bool(self._machine.device_entry))
 
     def _baseline_null(self, clock: JudgedClock) -> float:
         """What a call of a baseline costs beside its work; its process is ended."""
@@ -337,7 +369,7 @@ class Session:
         """Eager on every visible workload, the others on those that are long enough."""
         eager = self._baseline("eager")
         looks = {w.name: clock.glance(eager, w, self.secret) for w in self.task.search}
-        timed = [w for w in self.task.search if looks[w.name] >= shortest_us(clock)]
+        timed = [w for w in self.task.search if looks[w.name] >= self._machine.shortest_us(clock)]
         baselines = {"eager": eager}
         times: dict[str, dict[str, float]] = {w.name: {"eager": looks[w.name]} for w in self.task.search}
         for variant in self.opening.baselines:
@@ -374,7 +406,9 @@ class Session:
         return None if server is None else self._own(server, "server")
 
     def _instrument(self, name: str, kernel: Kernel) -> KernelContestant:
-        return replace(self._contestant(name, kernel, self._own(kernel, f"'{name}' instrument")), trusted=True)
+        built = self._own(kernel, f"'{name}' instrument")
+        # What does nothing is there to time what a call costs with its host code.
+        return replace((self._contestant if name == "null" else self._timed)(name, kernel, built), trusted=True)
 
     def _own(self, kernel: Kernel, what: str) -> Built:
         """A product of the evaluator's own code, which a compiler that works can build."""
@@ -391,11 +425,18 @@ class Session:
         return KernelContestant(
             name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, KERNEL_ZYGOTES,
             self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest, server=self._server,
-            everywhere=sorted(self._runner_cpus | self._judge_cpus),
+            everywhere=sorted(self._runner_cpus | self._judge_cpus), memory=self._machine.memory, readable=self._machine.readable(),
         )  # fmt: skip
 
+    def _timed(self, name: str, kernel: Kernel, built: Built) -> KernelContestant:
+        """A kernel of ours as it is timed."""
+        return self._machine.timed(self._contestant(name, kernel, built), kernel, built)[0]
+
+    def _torch_folders(self) -> list[Path]:
+        return python_folders(*(name.partition(".")[0] for name in self._machine.torch_modules))
+
     def _limits(self) -> Limits:
-        return Limits(memory_bytes=RUN_MEMORY, processes=RUN_PROCESSES, cpus=tuple(sorted(self._runner_cpus)))
+        return Limits(memory_bytes=self._machine.memory_bytes, processes=RUN_PROCESSES, cpus=tuple(sorted(self._runner_cpus)))
 
     def _torch_limits(self, cpus: set[int]) -> Limits:
         return Limits(memory_bytes=TORCH_MEMORY, processes=512, file_bytes=1 << 30, output_bytes=64 << 20, cpus=tuple(sorted(cpus)))
@@ -443,11 +484,6 @@ def open_cache(folder: Path) -> Path:
     return folder
 
 
-def shortest_us(clock: JudgedClock) -> float:
-    """Microseconds that a baseline must take on a workload for it to be timed."""
-    return max(SHORTEST_US, SHORTEST_NULLS * clock.null_ns / 1000)
-
-
 @cache
 def allowed_cpus() -> frozenset[int]:
     """Processors that this process might use when it was first asked: a session narrows them down to the judge's."""
@@ -470,16 +506,16 @@ def split_cpus(threads: int) -> tuple[set[int], set[int]]:
     return runner, set(allowed) - runner or runner
 
 
-def last_level_cache() -> int:
-    """Bytes of the largest cache of this processor; 32 MiB where the kernel does not say."""
-    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    return max((int(size[:-1]) * units[size[-1]] for size in sizes if size and size[-1] in units), default=32 << 20)
+def python_folders(*packages: str) -> list[Path]:
+    """What a process that imports torch must read: the interpreter, the folders of torch and numpy, and this package alone.
 
-
-def python_folders() -> list[Path]:
-    """What a process that imports torch must read: the interpreter, the folders of torch and numpy, and this package alone."""
+    Args:
+        packages: Names of further packages, each of which is read alone.
+    """
     found = {Path(sys.prefix), Path(sys.base_prefix), Path(evokern.__file__).parent}
+    for name in packages:
+        package = importlib.util.find_spec(name)
+        found |= {Path(place) for place in (package.submodule_search_locations or () if package else ())}
     for name in ("torch", "numpy"):
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:

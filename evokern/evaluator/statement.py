@@ -8,7 +8,7 @@ records below and the nouns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from evokern.evaluation import REASONS, Evaluation, Fingerprint, Ratio, Reason, Rung, Tier, Verdict
 from evokern.kernel import Kernel
@@ -77,6 +77,7 @@ class Preparation:
         degenerate: Why the task cannot tell kernels apart; empty for a sound task.
         seconds: Wall time of the preparation.
         gate_bits: Answers after which the held-out set could be known, and is to be retired.
+        ceilings: What the device does at best, by name (`evokern.backend.Device.ceilings`); empty on a processor.
         judge: Public key of the judge, hex.
         signature: Its signature over the rest, hex.
     """
@@ -91,11 +92,12 @@ class Preparation:
     gate_bits: int = GATE_BITS
     judge: str = ""
     signature: str = ""
+    ceilings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One kernel to judge; body of "evaluate" and "confirm".
+    """One kernel to judge; body of "evaluate", "confirm" and "profile".
 
     Attributes:
         kernel: Whose verdict is asked for.

@@ -44,6 +44,10 @@ class Executor(Protocol):
         """As `confirm`, for a kernel that was confirmed before: its earlier numbers are forgotten."""
         ...
 
+    async def profile(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """A passed kernel's evaluation with where its time goes, by the device's counters where it has them; takes seconds."""
+        ...
+
     async def charge(self, evaluation: Evaluation) -> Evaluation:
         """The judge's verdict on a kernel under which a sound machine failed twice alone: it is the kernel's fault."""
         ...

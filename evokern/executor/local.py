@@ -75,6 +75,14 @@ class LocalExecutor:
         """See `Executor.remeasure`."""
         return await self._judged("confirm", Assignment(candidate.kernel, None, evaluation, anew=True))
 
+    async def profile(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """See `Executor.profile`.
+
+        Raises:
+            Unavailable: The judge dies of it again and again.
+        """
+        return record.from_json(Evaluation, await self._insisted("profile", Assignment(candidate.kernel, None, evaluation)))
+
     async def charge(self, evaluation: Evaluation) -> Evaluation:
         """See `Executor.charge`."""
         return record.from_json(Evaluation, await self._insisted("charge", evaluation))

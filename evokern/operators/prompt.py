@@ -19,7 +19,7 @@ from evokern.event import Parent, Request
 from evokern.kernel import C_DIALECTS, Candidate
 from evokern.lesson import Lesson
 from evokern.model.protocol import Message
-from evokern.syntax import ALLOWED_FLAGS
+from evokern.syntax.flags import FLAGS_BY_DIALECT
 from evokern.task import DType, Role, Task
 
 if TYPE_CHECKING:
@@ -115,6 +115,18 @@ def conversation(template: str, request: Request, **words: str) -> list[Message]
     return [Message("system", _render("system", shown)), Message("user", _render(template, {**shown, **words}))]
 
 
+def contract(task: Task, dtype: DType, dialect: str, entry: str = "run") -> str:
+    """What whoever writes a kernel must know of the task and of the form of a kernel: what a model is told, less the kernels.
+
+    Args:
+        task: Only its visible side is used.
+        dtype: Element type.
+        dialect: Of the kernel.
+        entry: Name of the function that is called.
+    """
+    return _render("task", {**_task_values(task, dtype, dialect, entry), "machine": ""})
+
+
 def ask_again(fault: str, language: str) -> Message:
     """The user's turn after an answer that could not be used."""
     return Message("user", _render("retry", {"fault": fault, "language": language}))
@@ -122,35 +134,41 @@ def ask_again(fault: str, language: str) -> Message:
 
 def visible(request: Request) -> dict[str, Any]:
     """The values that templates get: text, numbers and the views above, nothing else."""
-    task, dialect = request.task, request.parent.candidate.kernel.dialect
+    task, kernel = request.task, request.parent.candidate.kernel
     workloads = {w.name for w in task.search}
     parents = [_kernel_view(p.candidate, p.evaluation, workloads) for p in request.parents]
     champion = None
     if request.champion is not None and request.champion.candidate.id not in {p.candidate.id for p in request.parents}:
         champion = _kernel_view(request.champion.candidate, request.champion.evaluation, workloads)
     return {
-        "task_name": task.name,
-        "description": task.description,
-        "dtype": str(request.dtype),
-        "policy": task.policy,
-        "reference": task.reference,
-        "arguments": _argument_views(task, request.dtype),
-        "axes": ", ".join(task.axes),
-        "constraints": task.constraints,
-        "workloads": [f"{w.name} ({w.residency})" for w in task.search],
+        **_task_values(task, request.dtype, kernel.dialect, kernel.entry),
         "machine": _machine(request.parents),
-        "is_c": dialect in C_DIALECTS,
-        "dialect": dialect,
-        "language": LANGUAGES[dialect],
-        "entry": request.parent.candidate.kernel.entry,
-        "header": _header() if dialect in C_DIALECTS else "",
-        "flags": " ".join(sorted(ALLOWED_FLAGS)) if dialect == "cpp" else "",
         "parents": parents,
         "parent": parents[0],
         "champion": champion,
-        "parent_is_champion": request.champion is not None and request.champion.candidate.id == request.parent.candidate.id,
+        "parent_is_champion": request.champion is not None and request.champion.candidate.id == kernel.id,
         "lessons": [_lesson_view(x) for x in request.lessons[:MOST_LESSONS]],
         "parent_heading": PARENT_HEADING,
+    }
+
+
+def _task_values(task: Task, dtype: DType, dialect: str, entry: str) -> dict[str, Any]:
+    return {
+        "task_name": task.name,
+        "description": task.description,
+        "dtype": str(dtype),
+        "policy": task.policy,
+        "reference": task.reference,
+        "arguments": _argument_views(task, dtype),
+        "axes": ", ".join(task.axes),
+        "constraints": task.constraints,
+        "workloads": [f"{w.name} ({w.residency})" for w in task.search],
+        "is_c": dialect in C_DIALECTS,
+        "dialect": dialect,
+        "language": LANGUAGES[dialect],
+        "entry": entry,
+        "header": _header() if dialect in C_DIALECTS else "",
+        "flags": " ".join(sorted(FLAGS_BY_DIALECT.get(dialect, ()))),
     }
 
 

@@ -12,7 +12,7 @@ from evokern.archive import ArchiveSettings, GridArchive
 from evokern.evaluation import BASELINE, Evaluation, Score
 from evokern.evaluator.signing import Judges
 from evokern.evaluator.statement import Closing
-from evokern.event import Budget, Event, EventKind, ModelCall, Spent
+from evokern.event import SESSION, Budget, Event, EventKind, ModelCall, Spent
 from evokern.island import Island, replay
 from evokern.report.standing import UNSIGNED, Standing, standing
 from evokern.statistics import combine
@@ -91,6 +91,10 @@ def spent_of(journal: Journal, run: Run, *, evaluated: int, worked: bool) -> Spe
         evaluated: Kernels judged.
         worked: Whether its clock is running now; else it stopped at its last verdict.
     """
+    if SESSION in run.settings.options:
+        # Whoever hands in kernels thinks at their own expense: what counts is the time of judging.
+        charge = journal.charged(run.id)
+        return Spent(charge.seconds, charge.evaluations)
     calls = [record.from_json(ModelCall, event.payload) for event in journal.events(run.id, EventKind.MODEL_CALLED)]
     seconds, began = 0.0, None
     for event in journal.events(run.id, *CLOCK_EVENTS):

@@ -8,6 +8,10 @@ Left out for a kernel on purpose: whatever makes a descriptor whose inode number
 memfd, eventfd, shared anonymous memory), reads a count of the whole machine (sysinfo, statfs, statx with its mount ids, times), tells
 which pages of a file are in memory, which every process can read in (getrusage and wait4 by their faults, mincore, cachestat, preadv2),
 leaves something behind for the next slot (locks, leases, extended attributes, keys, queues), or looks at another process.
+
+A kernel on a GPU is given what the driver was seen not to do without (benchmarks/results/gpu-look.json): pipes, eventfds and a local
+socket, which do make such numbers, a name that it tries to remove, and ioctl with the requests of NVIDIA's driver. What the driver
+does with these is the driver's; no process, no program, no network, no file comes with them.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ class Is(StrEnum):
     AT_LEAST = "at least"
     WITH = "with"
     WITHOUT = "without"
+    PART = "part"
     NULL = "null"
 
 
@@ -36,7 +41,8 @@ class Test:
     Attributes:
         argument: Position, from 0.
         how: The test.
-        values: Numbers for AMONG, one number for AT_LEAST, one mask for WITH (any of its bits) and WITHOUT (none of them).
+        values: Numbers for AMONG, one number for AT_LEAST, one mask for WITH (any of its bits) and WITHOUT (none of them); for PART a
+            mask, then what may be left of the argument below it.
     """
 
     argument: int
@@ -107,6 +113,14 @@ _TORCH = """
     mlock munlock mincore msync get_mempolicy set_mempolicy mbind fchown timerfd_create timerfd_settime timerfd_gettime
     close_range get_robust_list
 """.split()
+_DEVICE = "dup pipe2 eventfd2 bind listen unlink unlinkat".split()
+_AF_UNIX = 1
+# What NVIDIA's nodes are asked for: type F of linux/ioctl.h, and for memory plain numbers and the two that open and close it.
+_NVIDIA_IOCTLS = (
+    (Test(1, Is.PART, (0xFF00, ord("F") << 8)),),
+    (Test(1, Is.PART, (0xFFFFFF00, 0)),),
+    (Test(1, Is.AMONG, (0x30000001, 0x30000002)),),
+)
 
 
 def _among(argument: int, *values: int) -> Rule:
@@ -141,14 +155,28 @@ def _kernel_rules(given: int, own: int) -> dict[str, Rule]:
     return rules | dict.fromkeys(PROCESSES, Rule((), Refusal.KILL))
 
 
+def _device_rules(given: int, own: int) -> dict[str, Rule]:
+    return {
+        **_kernel_rules(given, own),
+        **dict.fromkeys(_DEVICE, _ALWAYS),
+        "socket": _among(0, _AF_UNIX),
+        # Of its nodes the driver also maps what can only be read, and of its memory what threads and the device share.
+        "mmap": Rule(((Test(3, Is.WITHOUT, (_MAP_HUGETLB,)),),)),
+        "fcntl": _among(1, *_F_GENERAL),
+        "ioctl": Rule(_NVIDIA_IOCTLS),
+    }
+
+
 def _general_rules(policy: Policy, one_process: bool) -> dict[str, Rule]:
-    names = [*_KERNEL, *_BUILD, *(_TORCH if policy is Policy.TORCH else ())]
-    locks = _F_LOCKS if policy is Policy.TORCH else ()
+    torch = policy is not Policy.BUILD
+    device = policy is Policy.DEVICE_TORCH
+    names = [*_KERNEL, *_BUILD, *(_TORCH if torch else ()), *(_DEVICE if device else ())]
+    locks = _F_LOCKS if torch else ()
     rules = dict.fromkeys(names, _ALWAYS)
     rules.update(
         fcntl=_among(1, *_F_GENERAL, *locks, _F_ADD_SEALS),
         prctl=_among(0, *_PR_NAMES, *_PR_CHILD),
-        ioctl=_among(1, *_IOCTLS),
+        ioctl=Rule((*_among(1, *_IOCTLS).ways, *(_NVIDIA_IOCTLS if device else ()))),
         clone=Rule(((Test(0, Is.WITH, (_CLONE_THREAD,)),),)) if one_process else Rule(((Test(0, Is.WITHOUT, (_CLONE_NEW,)),),)),
     )
     return rules | dict.fromkeys(PROCESSES, Rule((), Refusal.ERROR) if one_process else _ALWAYS)
@@ -163,7 +191,9 @@ def rules_of(policy: Policy, *, given: int, own: int, one_process: bool = False)
         own: Its process id, as it sees it.
         one_process: Whether it may make threads only, for a policy that may make processes otherwise.
     """
-    return _kernel_rules(given, own) if policy is Policy.KERNEL else _general_rules(policy, one_process)
+    if policy is Policy.KERNEL:
+        return _kernel_rules(given, own)
+    return _device_rules(given, own) if policy is Policy.DEVICE else _general_rules(policy, one_process)
 
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}

@@ -24,6 +24,10 @@ FREEZE_SECONDS = 5.0
 
 _PREFIX = "evokern-"
 _V1_WANTED = ("memory", "pids", "cpuacct", "freezer", "cpuset")
+_V2_WANTED = ("memory", "pids", "cpuset")
+_V2_LIMITS = {"memory", "pids"}
+_LEAF = "evokern.others"  # not of the form of a parent folder's name
+_ROUNDS = 16
 
 
 class Group(ABC):
@@ -33,6 +37,7 @@ class Group(ABC):
         procs: Files that a process writes "0" to in order to join.
         limits_memory: Whether the memory limit is enforced here.
         limits_processes: Whether the process limit is enforced here.
+        limits_cpus: Whether processors can be fixed here, so that a process cannot take more.
         has_clock: Whether `cpu_ns` works.
         has_freezer: Whether `freeze` and `thaw` work.
     """
@@ -40,6 +45,7 @@ class Group(ABC):
     procs: tuple[str, ...]
     limits_memory: bool
     limits_processes: bool
+    limits_cpus: bool
     has_clock: bool
     has_freezer: bool
 
@@ -153,7 +159,7 @@ class _GroupOne(Group):
     def __init__(self, parents: dict[str, Path], name: str, limits: Limits) -> None:
         self._folders = {controller: parent / name for controller, parent in parents.items() if controller != "cpuset" or limits.cpus}
         self._files: dict[str, int] = {}
-        self.limits_memory, self.limits_processes = "memory" in parents, "pids" in parents
+        self.limits_memory, self.limits_processes, self.limits_cpus = "memory" in parents, "pids" in parents, "cpuset" in parents
         self.has_clock, self.has_freezer = "cpuacct" in parents, "freezer" in parents
         try:
             self._make(limits)
@@ -218,39 +224,52 @@ class _GroupOne(Group):
 
 
 class _VersionTwo(Hierarchy):
-    def __init__(self, parent: Path, controllers: frozenset[str]) -> None:
-        self._parent, self._controllers = parent, controllers
+    def __init__(self, parent: Path, controllers: frozenset[str], crowded: Path | None = None) -> None:
+        self._parent, self._controllers, self._crowded = parent, controllers, crowded
         self.folders = (parent,)
 
     @classmethod
     def find(cls, mounts: Sequence[tuple[str, Path]]) -> _VersionTwo | None:
         for controllers, own in mounts:
-            if controllers:
-                continue
-            for folder in _upwards(own):
-                made = cls.below(folder)
+            folders = [] if controllers else list(_upwards(own))
+            # The nearest of those that pass on most; one that holds processes passes nothing on, unless it is the root.
+            passed: dict[Path, frozenset[str]] = {}
+            for folder in folders:
+                passed[folder] = _passed_on(folder)
+                if passed[folder] == set(_V2_WANTED):
+                    break
+            best = sorted(passed, key=lambda folder: -len(passed[folder]))
+            crowded = None
+            if best and not passed[best[0]] >= _V2_LIMITS and _make_room(own):
+                best, crowded = [own, *best], own
+            for folder in best:
+                made = cls.below(folder, crowded)
                 if made:
                     return made
+            if crowded is not None:
+                _give_room_back(crowded)
         return None
 
     @classmethod
-    def below(cls, folder: Path) -> _VersionTwo | None:
+    def below(cls, folder: Path, crowded: Path | None = None) -> _VersionTwo | None:
         """A parent in this folder with whatever controllers can be passed down; None where it cannot be made.
 
-        A folder that holds processes cannot pass controllers down (except the root), so the nearest ancestor that can is used.
+        Args:
+            folder: Where.
+            crowded: A folder whose processes were moved for this (`_make_room`), to be undone at the end.
         """
         name = _own_name()
-        for controller in ("memory", "pids", "cpuset"):
-            with contextlib.suppress(OSError):
-                _write(folder / "cgroup.subtree_control", f"+{controller}")
+        _passed_on(folder)
         if not _claim(folder, name, cpuset=False):
             return None
         parent = folder / name
-        for controller in ("memory", "pids", "cpuset"):
-            with contextlib.suppress(OSError):
-                _write(parent / "cgroup.subtree_control", f"+{controller}")
-        passed = frozenset(_read(parent / "cgroup.subtree_control").split())
-        return cls(parent, passed)
+        return cls(parent, _passed_on(parent), crowded)
+
+    def close(self) -> None:
+        """As of all; and processes that were moved go back."""
+        super().close()
+        if self._crowded is not None:
+            _give_room_back(self._crowded)
 
     def group(self, name: str, limits: Limits) -> Group:
         return _GroupTwo(self._parent / name, self._controllers, limits)
@@ -261,6 +280,7 @@ class _GroupTwo(Group):
         self._folder, self._files = folder, dict[str, int]()
         self.procs = (str(folder / "cgroup.procs"),)
         self.limits_memory, self.limits_processes = "memory" in controllers, "pids" in controllers
+        self.limits_cpus = "cpuset" in controllers
         folder.mkdir()
         try:
             self._make(limits, controllers)
@@ -335,6 +355,64 @@ def _mounts() -> list[tuple[str, Path]]:
 def _inside(point: Path, root: str, path: str) -> Path:
     # A container may be shown a part of the hierarchy only: `root` is the part that is mounted at `point`.
     return point / os.path.relpath(path, root) if path.startswith(root.rstrip("/") + "/") else point
+
+
+def _passed_on(folder: Path) -> frozenset[str]:
+    """The wanted controllers that a folder of version 2 passes on to those below it, after it was asked to pass on all.
+
+    One that holds processes and is not the root is not asked: it would pass on some and not others.
+    """
+    try:
+        is_root = not (folder / "cgroup.type").exists()
+        if is_root or not _read(folder / "cgroup.procs").strip():
+            for controller in _V2_WANTED:
+                with contextlib.suppress(OSError):
+                    _write(folder / "cgroup.subtree_control", f"+{controller}")
+        return frozenset(_read(folder / "cgroup.subtree_control").split()) & frozenset(_V2_WANTED)
+    except OSError:
+        return frozenset()
+
+
+def _make_room(folder: Path) -> bool:
+    """Move the processes of a folder into a leaf below it, as version 2 wants before a folder other than the root passes on controllers.
+
+    Such a folder is what a container sees as its root: its processes lie in it, and whoever starts more finds them in the leaf.
+
+    Returns:
+        Whether the folder then passes on what limits a slot; if not, all is as it was.
+    """
+    try:
+        offered = set(_read(folder / "cgroup.controllers").split())
+        if not offered >= _V2_LIMITS or not (folder / "cgroup.type").exists():  # the root has no type, and needs no room
+            return False
+        (folder / _LEAF).mkdir(exist_ok=True)
+    except OSError:
+        return False
+    _move_all(folder, folder / _LEAF)
+    if _passed_on(folder) >= _V2_LIMITS:
+        return True
+    _give_room_back(folder)
+    return False
+
+
+def _give_room_back(folder: Path) -> None:
+    """Undo `_make_room`; nothing where somebody else still limits processes below the folder."""
+    with contextlib.suppress(OSError):
+        for controller in _read(folder / "cgroup.subtree_control").split():
+            if controller in _V2_WANTED:
+                _write(folder / "cgroup.subtree_control", f"-{controller}")
+        _move_all(folder / _LEAF, folder)
+        (folder / _LEAF).rmdir()
+
+
+def _move_all(source: Path, target: Path) -> None:
+    for _ in range(_ROUNDS):  # what is moved may fork meanwhile
+        pids = _read_pids(source / "cgroup.procs")
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                _write(target / "cgroup.procs", str(pid))
+        if not pids:
+            return
 
 
 def _upwards(own: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ pivot_root, so that a path outside is not forbidden but absent. That is also wha
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -15,7 +16,7 @@ from functools import lru_cache
 
 from evokern.sandbox import linux
 from evokern.sandbox.landlock import Right
-from evokern.sandbox.policy import View
+from evokern.sandbox.policy import Proc, View
 
 GIVEN = "/dev/fd"
 """Where a file that a slot was given can be opened by its descriptor's number, with a /proc or without."""
@@ -41,7 +42,7 @@ class Bind:
     writable: bool = False
 
 
-def enter(view: View, binds: Sequence[Bind], given: Mapping[int, int], *, scratch_bytes: int, uid: int) -> None:
+def enter(view: View, binds: Sequence[Bind], given: Mapping[int, int], *, scratch_bytes: int, uid: int, nodes: Sequence[str] = ()) -> None:
     """Build the slot's file system and make it the root. For a process in a mount namespace of its own.
 
     Args:
@@ -50,6 +51,7 @@ def enter(view: View, binds: Sequence[Bind], given: Mapping[int, int], *, scratc
         given: Open files by the number that they will have; copied where the view says so.
         scratch_bytes: Size of /tmp.
         uid: Owner of /tmp.
+        nodes: Names below /dev beside those of the view; what is absent is left out.
 
     Raises:
         OSError: A mount that this machine refuses.
@@ -63,10 +65,9 @@ def enter(view: View, binds: Sequence[Bind], given: Mapping[int, int], *, scratc
     os.chdir("/")
     for path in view.toolchain:
         _show_toolchain(path, view)
-    _make_dev(view, given)
-    if view.proc:
-        os.mkdir("/proc")
-        linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+    _make_dev(view, given, nodes)
+    if view.proc is not Proc.NONE:
+        _mount_proc(whole=view.proc is Proc.WHOLE)
     if view.scratch:
         os.mkdir("/tmp")
         linux.mount("scratch", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={scratch_bytes},mode=700,uid={uid},gid={uid}")
@@ -77,9 +78,10 @@ def enter(view: View, binds: Sequence[Bind], given: Mapping[int, int], *, scratc
     _restrict("/", _READ_ONLY, below=False)
 
 
-def rights(view: View, binds: Sequence[Bind]) -> dict[str, int]:
+def rights(view: View, binds: Sequence[Bind], nodes: Sequence[str] = ()) -> dict[str, int]:
     """What may be done with each path of a slot's file system, as numbers of `landlock.Right`, for `landlock.restrict`."""
-    return {**_rights_of(view), **{bind.target: int(Right.ALL if bind.writable else Right.LOOK) for bind in binds}}
+    of_nodes = {f"/dev/{name}": int(Right.READ_FILE | Right.WRITE_FILE | Right.IOCTL) for name in nodes}
+    return {**_rights_of(view), **of_nodes, **{bind.target: int(Right.ALL if bind.writable else Right.LOOK) for bind in binds}}
 
 
 @lru_cache
@@ -91,8 +93,10 @@ def _rights_of(view: View) -> dict[str, int]:
     allowed |= {f"/dev/{name}": int(Right.READ_FILE | Right.WRITE_FILE) for name in view.devices}
     if view.scratch:
         allowed |= {"/": int(Right.READ_DIR), "/tmp": int(Right.ALL)}
-    if view.proc:
-        allowed["/proc"] = int(Right.LOOK | Right.WRITE_FILE)
+    if view.proc is Proc.WHOLE:
+        allowed["/proc"] = int(Right.LOOK | Right.WRITE_FILE | Right.TRUNCATE)
+    elif view.proc is Proc.SELF:
+        allowed["/proc/self"] = int(Right.READ_FILE | Right.READ_DIR | Right.WRITE_FILE | Right.TRUNCATE)
     return allowed
 
 
@@ -120,19 +124,29 @@ def _make_place(target: str, *, is_folder: bool) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
-def _make_dev(view: View, given: Mapping[int, int]) -> None:
+def _mount_proc(*, whole: bool) -> None:
+    os.mkdir("/proc")
+    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    if not whole:
+        with contextlib.suppress(OSError):  # before Linux 5.8 Landlock alone hides the rest
+            linux.mount("proc", "/proc", "proc", flags, "subset=pid")
+            return
+    linux.mount("proc", "/proc", "proc", flags)
+
+
+def _make_dev(view: View, given: Mapping[int, int], nodes: Sequence[str]) -> None:
     os.mkdir("/dev")
-    for name in view.devices:
+    for name in (*view.devices, *(node for node in nodes if os.path.exists(f"{_OLD}/dev/{node}"))):
         _make_place(f"/dev/{name}", is_folder=False)
         linux.mount(f"{_OLD}/dev/{name}", f"/dev/{name}", flags=linux.MS_BIND)
-    if view.proc:
-        for number, name in enumerate(("stdin", "stdout", "stderr")):
-            os.symlink(f"/proc/self/fd/{number}", f"/dev/{name}")
-        os.symlink("/proc/self/fd", GIVEN)
-    elif view.copies:
+    if view.copies:
         os.mkdir(GIVEN)
         for number, file in given.items():
             _copy(file, f"{GIVEN}/{number}")
+    elif view.proc is not Proc.NONE:
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            os.symlink(f"/proc/self/fd/{number}", f"/dev/{name}")
+        os.symlink("/proc/self/fd", GIVEN)
 
 
 def _copy(file: int, target: str) -> None:

@@ -31,12 +31,14 @@ class Right(IntFlag):
     WRITE_FILE = 1 << 1
     READ_FILE = 1 << 2
     READ_DIR = 1 << 3
+    TRUNCATE = 1 << 14  # from ABI 3 on
+    IOCTL = 1 << 15  # of devices, from ABI 5 on
     ALL = (1 << 16) - 1
     LOAD = EXECUTE | READ_FILE
     LOOK = EXECUTE | READ_FILE | READ_DIR
 
 
-_OF_FILES = int(Right.EXECUTE | Right.WRITE_FILE | Right.READ_FILE) | 1 << 14 | 1 << 15
+_OF_FILES = int(Right.EXECUTE | Right.WRITE_FILE | Right.READ_FILE | Right.TRUNCATE | Right.IOCTL)
 _ALL = int(Right.ALL)
 _KNOWN = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from evokern.sandbox.filesystem import Bind
+from evokern.sandbox.gpu import Grant
 from evokern.sandbox.limits import Limits
 from evokern.sandbox.policy import Policy
 
@@ -49,6 +50,7 @@ class Order:
         limits_memory: Whether one of the groups limits memory, so that no address-space limit is needed.
         limits_processes: Whether the process limit can be set by rlimit without counting processes outside the slot.
         one_process: Whether it may have threads only.
+        gpu: The GPU that it may use, for a policy with one.
     """
 
     entry: str
@@ -64,11 +66,13 @@ class Order:
     limits_memory: bool = False
     limits_processes: bool = False
     one_process: bool = False
+    gpu: Grant | None = None
 
     def to_descriptor(self) -> int:
         """A memfd that holds it; the caller closes it."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields.update(argument=base64.b64encode(self.argument).decode(), limits=asdict(self.limits), binds=[asdict(b) for b in self.binds])
+        fields.update(gpu=asdict(self.gpu) if self.gpu else None)
         return memory_file(json.dumps(fields).encode())
 
     @classmethod
@@ -76,7 +80,7 @@ class Order:
         """The order in a memfd; closes it."""
         fields = json.loads(read_all(descriptor))
         os.close(descriptor)
-        limits = fields.pop("limits")
+        limits, gpu = fields.pop("limits"), fields.pop("gpu")
         return cls(
             argument=base64.b64decode(fields.pop("argument")),
             policy=Policy(fields.pop("policy")),
@@ -84,6 +88,7 @@ class Order:
             limits=Limits(**{**limits, "cpus": tuple(limits["cpus"])}),
             binds=tuple(Bind(**bind) for bind in fields.pop("binds")),
             groups=tuple(fields.pop("groups")),
+            gpu=Grant(tuple(gpu["nodes"]), gpu["folder"]) if gpu else None,
             **fields,
         )
 

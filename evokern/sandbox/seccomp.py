@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from evokern.sandbox import linux
@@ -14,7 +14,7 @@ from evokern.sandbox.calls import MACHINES, NUMBERS, Is, Refusal, Rule, Test, ru
 from evokern.sandbox.policy import Policy
 
 # Instructions of classic BPF and the layout of struct seccomp_data, include/uapi/linux/{bpf_common,filter,seccomp}.h.
-_LOAD, _JUMP_EQUAL, _JUMP_BITS, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_BITS, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # little-endian: the low half of an argument comes first
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _INSTRUCTION = struct.Struct("<HBBI")
@@ -115,9 +115,16 @@ def _tested(test: Test, beyond: int) -> list[_Step]:
         high = (_LOAD, 0, 0, _ARGUMENTS + _SIZE * test.argument + _HALF)
         return [low, (_JUMP_EQUAL, 0, beyond + 2, 0), high, (_JUMP_EQUAL, 0, beyond, 0)]
     if test.how is Is.AMONG:
-        last = len(test.values) - 1
-        return [low, *((_JUMP_EQUAL, last - at, 0 if at < last else beyond, value) for at, value in enumerate(test.values))]
+        return [low, *_equal_to(test.values, beyond)]
+    if test.how is Is.PART:
+        mask, *values = test.values
+        return [low, (_AND, 0, 0, mask), *_equal_to(values, beyond)]
     (value,) = test.values
     if test.how is Is.WITHOUT:
         return [low, (_JUMP_BITS, beyond, 0, value)]
     return [low, (_JUMP_AT_LEAST if test.how is Is.AT_LEAST else _JUMP_BITS, 0, beyond, value)]
+
+
+def _equal_to(values: Sequence[int], beyond: int) -> list[_Step]:
+    last = len(values) - 1
+    return [(_JUMP_EQUAL, last - at, 0 if at < last else beyond, value) for at, value in enumerate(values)]

@@ -23,7 +23,7 @@ from typing import Any
 
 from evokern.sandbox import cgroup, linux
 from evokern.sandbox import process as processes
-from evokern.sandbox.zygote import MAX_DESCRIPTORS, READY
+from evokern.sandbox.zygote import MAX_DESCRIPTORS, READY, SEARCH_PATH
 
 FORKS = 500
 """Slots after which a zygote is renewed, so that what forking leaves behind in it stays bounded."""
@@ -33,11 +33,13 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
+    "LOGNAME": "evokern",
+    "USER": "evokern",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-"""All that spawner, zygotes and slots have, before what an order adds."""
+"""All that spawner, zygotes and slots have, before what an order adds. A user's name, for a slot's user id has none to look up."""
 
 _END_SECONDS = 5.0
 # The two programs start with the judge's import path and nothing else of its settings.
@@ -58,6 +60,7 @@ class Settings:
         folders: Parent cgroups, to be emptied and removed at the end.
         uids: First user id of slots and the one after the last; equal where slots have none of their own.
         forks: Slots after which a zygote is renewed, by its name; `FORKS` where it is not there.
+        libraries: Folder in which zygotes' linkers look for libraries too; empty for none.
     """
 
     socket: int
@@ -67,6 +70,7 @@ class Settings:
     folders: Sequence[str]
     uids: tuple[int, int]
     forks: Mapping[str, int] = field(default_factory=dict)
+    libraries: str = ""
 
     def command(self) -> list[str]:
         """Arguments that start the spawner."""
@@ -137,9 +141,10 @@ class _Spawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         modules, path = self._settings.zygotes[name], self._settings.path
         arguments = {"socket": theirs.fileno(), "parent": os.getpid(), "path": path, "modules": modules}
+        search = {SEARCH_PATH: self._settings.libraries} if self._settings.libraries else {}
         process = subprocess.Popen(
             [sys.executable, "-I", "-c", _ZYGOTE_PROGRAM, json.dumps(arguments)],
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **search},
             cwd="/",
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],

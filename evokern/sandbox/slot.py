@@ -52,6 +52,10 @@ class Slot:
         socket: Sequenced socket to the entry that runs inside.
         uid: User id that nothing else has, or None.
         clock_covers_children: Whether `cpu_ns` counts all processes, the dead ones included; else it is the runner's alone.
+        limits_memory: Whether the memory limit counts what is resident in all its processes and is told of at the end; else each
+            process has one of its own on what it maps.
+        limits_processes: Whether a refused fork is told of at the end.
+        limits_cpus: Whether it cannot widen the processors that it is tied to.
         stream: What it prints.
     """
 
@@ -79,6 +83,9 @@ class Slot:
         self._runner = runner
         self._freezes_group = group is not None and group.has_freezer
         self.clock_covers_children = group is not None and group.has_clock
+        self.limits_memory = group is not None and group.limits_memory
+        self.limits_processes = group is not None and group.limits_processes
+        self.limits_cpus = group is not None and group.limits_cpus
         self._last_cpu_ns = 0
 
     @property

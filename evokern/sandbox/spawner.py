@@ -23,9 +23,10 @@ from evokern.sandbox import canaries, cgroup, command, process
 from evokern.sandbox.canaries import Canary, canary
 from evokern.sandbox.drain import Drain
 from evokern.sandbox.filesystem import Bind
+from evokern.sandbox.gpu import Grant, grant, search_path
 from evokern.sandbox.limits import Completed, Limits
 from evokern.sandbox.order import Means, Order, memory_file, read_all
-from evokern.sandbox.policy import Policy
+from evokern.sandbox.policy import VIEWS, Policy
 from evokern.sandbox.service import ENVIRONMENT, Settings
 from evokern.sandbox.slot import Death, Slot
 from evokern.sandbox.zygote import MAX_DESCRIPTORS
@@ -121,6 +122,7 @@ class Spawner:
         writable: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
         timed: bool = False,
+        gpu: int = 0,
     ) -> Slot:
         """Start `entry` in a slot of its own.
 
@@ -135,6 +137,7 @@ class Spawner:
             writable: The same, with writing.
             environment: Added to the literal environment of all slots.
             timed: Whether a verdict rests on its `cpu_ns`. Where that clock does not cover children, it may then have none.
+            gpu: With a policy that has a GPU, which one: the number of its node, /dev/nvidia<number>.
 
         Returns:
             The running slot; the caller kills it.
@@ -144,7 +147,8 @@ class Spawner:
             ValueError: No such zygote, or too many descriptors.
         """
         binds = [*_binds(readable, writable=False), *_binds(writable, writable=True)]
-        return self._slot(entry, zygote, descriptors, argument, limits, policy, binds, environment or {}, timed=timed)
+        granted = grant(gpu) if VIEWS[policy].gpu else None
+        return self._slot(entry, zygote, descriptors, argument, limits, policy, binds, environment or {}, timed=timed, gpu=granted)
 
     def run(
         self, argv: Sequence[str], *, files: Mapping[str, bytes], want: Sequence[str], limits: Limits, readable: Sequence[Path] = ()
@@ -230,8 +234,9 @@ class Spawner:
         folders = [str(folder) for folder in self._hierarchy.folders] if self._hierarchy else []
         uids = (self._first_uid, self._first_uid + _UIDS) if self._first_uid else (0, 0)
         settings = Settings(
-            socket=theirs.fileno(), judge=os.getpid(), path=path, zygotes=zygotes, folders=folders, uids=uids, forks=self._renew_after
-        )
+            socket=theirs.fileno(), judge=os.getpid(), path=path, zygotes=zygotes, folders=folders, uids=uids, forks=self._renew_after,
+            libraries=search_path(),
+        )  # fmt: skip
         try:
             with theirs, open(self._log, "ab") as log:
                 process = subprocess.Popen(
@@ -294,6 +299,7 @@ class Spawner:
         environment: Mapping[str, str],
         *,
         timed: bool = False,
+        gpu: Grant | None = None,
     ) -> Slot:
         if zygote not in self._names:
             raise ValueError(f"no zygote {zygote!r}; there are {', '.join(sorted(self._names))}")
@@ -309,13 +315,14 @@ class Spawner:
             means=self._means,
             uid=uid,
             limits=limits,
-            binds=tuple(binds),
+            binds=(*binds, *_binds([Path(gpu.folder)] if gpu and gpu.folder else [], writable=False)),
             environment=dict(environment),
             folder=folder,
             groups=group.procs if group else (),
             limits_memory=group is not None and group.limits_memory,
             limits_processes=self._wants_process_rlimit(group),
             one_process=timed and not (group and group.has_clock),
+            gpu=gpu,
         )
         try:
             return self._ask(order, zygote, descriptors, group)

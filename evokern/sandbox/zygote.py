@@ -29,11 +29,14 @@ from typing import NoReturn
 from evokern.sandbox import calls, filesystem, landlock, linux, seccomp
 from evokern.sandbox.limits import Limits
 from evokern.sandbox.order import Means, Order
-from evokern.sandbox.policy import VIEWS, Policy
+from evokern.sandbox.policy import RUNNERS, VIEWS, View
 
 READY = b"ready"
 STATUS = struct.Struct("<i")
 """Exit status of the runner, or minus the signal's number, as init writes it to the status pipe."""
+
+SEARCH_PATH = "LD_LIBRARY_PATH"
+"""What a zygote may be started with beside the literal environment."""
 
 MAX_DESCRIPTORS = 250
 """What one datagram can carry (SCM_MAX_FD is 253)."""
@@ -41,7 +44,9 @@ MAX_DESCRIPTORS = 250
 _SCORE_WHEN_MEMORY_IS_SHORT = "500"
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 _NOBODY = 65534
-_NONE_OF = (resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO)
+_NONE_OF = (resource.RLIMIT_MSGQUEUE, resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO)
+_NO_CORE = 1  # for what may be dumped: 0 does not hold back a program that core_pattern names, 1 does, and is too little for a file
+_ALL_MAPPED, _DATA = 0, 5  # columns of statm: all that is mapped; what is private and can be written
 _SOCKET = 3  # of every runner, its given files follow: numbers are the same in every slot
 _ABOVE_ALL = 256  # where descriptors wait while they are given their numbers
 # What kernels are linked with, so that a slot finds it in memory; those that are not here are left out. No OpenMP: it reads its
@@ -65,6 +70,7 @@ def main(descriptor: int, parent: int, modules: Sequence[str]) -> None:
     """
     _die_with(parent)
     _reset_signals()
+    os.environ.pop(SEARCH_PATH, None)  # the linker has read it, and no slot needs to
     sock = socket.socket(fileno=descriptor)
     try:
         for module in modules:
@@ -215,7 +221,7 @@ class _Slot:
             _write("/proc/self/oom_score_adj", _SCORE_WHEN_MEMORY_IS_SHORT)
         with contextlib.suppress(OSError):
             linux.join_new_keyring()
-        self.mapped_bytes = _mapped_bytes()  # there may be no /proc later
+        self.mapped_bytes = _mapped_bytes(_DATA if self.view.gpu else _ALL_MAPPED)  # there may be no /proc later
         # Joined by the runner, which cannot see these files any more; opened by root, they let it. Init stays outside: a freeze
         # then wakes nothing but what is a candidate's, and lack of memory does not choose init.
         self.joins = [os.open(group, os.O_WRONLY | os.O_CLOEXEC) for group in order.groups]
@@ -225,7 +231,8 @@ class _Slot:
             linux.set_hostname("slot")
             uid = os.getuid() if order.uid is None else order.uid
             given = dict(enumerate(self.given, _SOCKET + 1))
-            filesystem.enter(self.view, order.binds, given, scratch_bytes=order.limits.scratch_bytes, uid=uid)
+            nodes = order.gpu.nodes if order.gpu else ()
+            filesystem.enter(self.view, order.binds, given, scratch_bytes=order.limits.scratch_bytes, uid=uid, nodes=nodes)
             linux.drop_bounding_set()
         if order.uid is not None:
             os.setgroups([])
@@ -248,9 +255,15 @@ class _Slot:
             os.environ.update(HOME=self.order.folder, TMPDIR=self.order.folder)
         elif self.view.scratch:
             os.chdir("/tmp")
+        if self.order.gpu is not None:
+            os.environ.update(self.order.gpu.environment())
         os.environ.update(self.order.environment)
         self._take_descriptors()
-        _limit(self.order, self.view.descriptors, self.mapped_bytes)
+        _limit(self.order, self.view, self.mapped_bytes)
+        if self.view.gpu:
+            # The driver names its threads in /proc/self, which belongs to root as long as nobody may look into the process. Nothing
+            # else is in the slot but init, which stays as it is.
+            linux.prctl(linux.PR_SET_DUMPABLE, 1)
         confine(self.order, self.given)
         self.reply.send(json.dumps({"ready": True}).encode())
         self.reply.close()
@@ -285,7 +298,7 @@ def confine(order: Order, given: Sequence[int]) -> None:
         OSError: This kernel has no seccomp, and the slot has to have one process.
     """
     if order.means is not Means.OFF:
-        landlock.restrict(filesystem.rights(VIEWS[order.policy], order.binds))
+        landlock.restrict(filesystem.rights(VIEWS[order.policy], order.binds, order.gpu.nodes if order.gpu else ()))
     if order.one_process or seccomp.available():  # where it is not, the canaries say so
         seccomp.enter(seccomp.code_for(order.policy, _SOCKET + 1 + len(given), os.getpid(), order.one_process))
 
@@ -304,12 +317,13 @@ def _enter_user_namespace(more: int) -> None:
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
-def _limit(order: Order, descriptors: int, mapped_bytes: int) -> None:
+def _limit(order: Order, view: View, mapped_bytes: int) -> None:
     limits: Limits = order.limits
     for kind in _NONE_OF:
         _lower(kind, 0)
-    _lower(resource.RLIMIT_NOFILE, descriptors)
-    if order.policy is Policy.KERNEL:
+    _lower(resource.RLIMIT_CORE, _NO_CORE if view.gpu else 0)
+    _lower(resource.RLIMIT_NOFILE, view.descriptors)
+    if order.policy in RUNNERS:
         for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_SIGPENDING):
             _lower(kind, 0)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
@@ -318,7 +332,8 @@ def _limit(order: Order, descriptors: int, mapped_bytes: int) -> None:
         # It counts init too, and in a user namespace the keeper, who made it.
         _lower(resource.RLIMIT_NPROC, limits.processes + (2 if order.means is Means.USER else 1))
     if not order.limits_memory:
-        _lower(resource.RLIMIT_AS, limits.memory_bytes + mapped_bytes)
+        # A GPU's driver reserves far more addresses than there is memory; what can be written is counted then.
+        _lower(resource.RLIMIT_DATA if view.gpu else resource.RLIMIT_AS, limits.memory_bytes + mapped_bytes)
     if limits.cpus:
         os.sched_setaffinity(0, limits.cpus)
 
@@ -336,9 +351,9 @@ def _lower(kind: int, value: int) -> None:
     resource.setrlimit(kind, (most, most))
 
 
-def _mapped_bytes() -> int:
+def _mapped_bytes(column: int) -> int:
     with open("/proc/self/statm", encoding="utf-8") as stream:
-        return int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        return int(stream.read().split()[column]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _die_with(parent: int) -> None:

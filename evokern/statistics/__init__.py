@@ -11,6 +11,8 @@ Members:
     combine: Geometric mean of independent ratios, as a `Score`.
     chain: Score of a candidate over the baseline by way of an incumbent.
     score_of: Score of an evaluation.
+
+`evokern.statistics.roofline` holds what a time is held against: floors, the SOL score, and what takes a kernel's time.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, func
+from sqlalchemy import Engine, func, literal_column
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
@@ -79,6 +79,21 @@ class Ranked:
     score: Score
     confirmed: bool
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What the verdicts of a run cost that were made for it: those taken from another run and the machine's failures cost nothing.
+
+    Attributes:
+        evaluations: How many.
+        seconds: What their rungs took, the gate's left out as everywhere.
+        sequence: The last row that was looked at.
+    """
+
+    evaluations: int
+    seconds: float
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +325,25 @@ class Queries:
         with self._session() as session:
             statement = select(EvaluationRow.verdict, func.count()).where(*first).group_by(EvaluationRow.verdict)
             return dict(sorted(session.exec(statement).all()))
+
+    def charged(self, run: str, *, after: int = 0) -> Charge:
+        """What a run's verdicts cost.
+
+        Args:
+            run: Full id.
+            after: Rows up to this one are left out, as their cost is known.
+        """
+        paid = (col(EvaluationRow.verdict) != Verdict.INFRASTRUCTURE.value) & (func.json_extract(EventRow.payload, "$.reused") == "")
+        seconds = "(SELECT total(rung.value) FROM json_each(event.payload, '$.evaluation.seconds') AS rung)"
+        rows: Any = (
+            select(EventRow.sequence, paid, literal_column(seconds))
+            .join(EvaluationRow, col(EvaluationRow.sequence) == col(EventRow.sequence))
+            .where(EventRow.run == run, EventRow.kind == EventKind.EVALUATED.value, col(EventRow.sequence) > after)
+        )
+        with self._session() as session:
+            found = session.exec(rows).all()
+        charged = [float(took) for _, counts, took in found if counts]
+        return Charge(len(charged), sum(charged), max((sequence or 0 for sequence, _, _ in found), default=after))
 
     def count(self, run: str, kind: EventKind) -> int:
         """How many events of a kind a run has."""

@@ -10,6 +10,9 @@ The first line names rows of the list of known attacks (`rows.toml`), or `odd` f
 names every verdict and reason that is right; `no_gain` stands for a pass that the clock does not reward. Lines between `// attack:`
 and `// honest:` are the attack's alone, those between `// honest:` and `// end` its twin's: the same text with the bad habit taken out,
 which must pass. A header of the task or of the corpus that it includes is pasted in, since a kernel is one source.
+
+Kernels for a GPU lie in a folder of their own (`load_device_corpus`), in CUDA, HIP and Triton; in Python the same comments begin with
+`#`, and `# include "honest.py"` is what pastes a file in.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from typing import TYPE_CHECKING
 import evokern
 from evokern.errors import Unavailable, UsageError
 from evokern.evaluation import INCUMBENT, Evaluation, Reason, Verdict
-from evokern.kernel import Candidate, Kernel
+from evokern.kernel import SUFFIXES, Candidate, Kernel, dialect_of
 from evokern.task import DType
 
 if TYPE_CHECKING:
@@ -48,9 +51,13 @@ IN_FLIGHT = 3
 HELD_OUT = 9
 """Held-out shapes of the small tasks: one of every kind."""
 
-_HEAD = re.compile(r"^// (?P<rows>odd|[A-Z]\d\d(?:, [A-Z]\d\d)*): (?P<what>.+)$")
-_FIELD = re.compile(r"^// (?P<name>task|expect|twin): (?P<value>.+)$")
-_INCLUDE = re.compile(r'^#include "(?!evokern\.h)(?P<file>\w+\.h)"$', re.MULTILINE)
+DEVICE_CORPUS = "gpu"
+"""Folder of the corpus with kernels for a GPU."""
+
+_HEAD = re.compile(r"^(?://|#) (?P<rows>odd|[A-Z]\d\d(?:, [A-Z]\d\d)*): (?P<what>.+)$")
+_FIELD = re.compile(r"^(?://|#) (?P<name>task|expect|twin): (?P<value>.+)$")
+_INCLUDE = re.compile(r'^# ?include "(?!evokern\.h)(?P<file>\w+\.(?:h|py))"$', re.MULTILINE)
+_MARKER = re.compile(r"(?://|#) (?:(?P<side>attack|honest):|end)")
 
 
 class Kind(StrEnum):
@@ -89,6 +96,7 @@ class Exhibit:
         source: One self-contained source.
         expected: `verdict/reason` or `no_gain`, any of which is right; empty for honest kernels, which must pass.
         rival: Its twin's source where it must be no faster than that.
+        dialect: Of the source.
     """
 
     name: str
@@ -99,11 +107,17 @@ class Exhibit:
     source: str
     expected: tuple[str, ...] = ()
     rival: str = ""
+    dialect: str = "cpp"
 
     @property
     def kernel(self) -> Kernel:
         """As the evaluator takes it."""
-        return Kernel("cpp", self.source)
+        return Kernel(self.dialect, self.source)
+
+    @property
+    def opponent(self) -> Kernel | None:
+        """What it must be no faster than, as the evaluator takes it; None for the baseline."""
+        return Kernel(self.dialect, self.rival) if self.rival else None
 
     @property
     def hostile(self) -> bool:
@@ -215,23 +229,43 @@ def load_corpus(folder: Path | None = None) -> Corpus:
     return Corpus(where, tuple(exhibits))
 
 
+def load_device_corpus(folder: Path | None = None) -> Corpus:
+    """Read every source for a GPU.
+
+    Args:
+        folder: That of the installed corpus when None.
+
+    Raises:
+        UsageError: A head or a marker is wrong; the message names the file.
+        Unavailable: There is no corpus.
+    """
+    where = corpus_folder() / DEVICE_CORPUS if folder is None else folder
+    endings = tuple(suffix for dialect, suffix in SUFFIXES.items() if dialect != "cpp")
+    exhibits: list[Exhibit] = []
+    for path in sorted(where.iterdir()):
+        if path.name.endswith(endings):
+            exhibits += _exhibits(path, where)
+    return Corpus(where, tuple(exhibits))
+
+
 def _exhibits(path: Path, folder: Path) -> Iterator[Exhibit]:
     """An attack and its twin, or an odd kernel."""
+    dialect = dialect_of(path.name)
     text = path.read_text()
     fields = _head(text, path)
     rows = tuple(fields["rows"].split(", "))
     source = _inlined(text, fields["task"], folder, path)
-    name = path.relative_to(folder).with_suffix("").as_posix()
+    name = path.relative_to(folder).as_posix().removesuffix(SUFFIXES[dialect])
     if rows == ("odd",):
-        yield Exhibit(name, Kind.ODD, rows, fields["what"], fields["task"], source)
+        yield Exhibit(name, Kind.ODD, rows, fields["what"], fields["task"], source, dialect=dialect)
         return
     expected = tuple(part.strip() for part in fields.get("expect", "").split(","))
     for part in expected:
         _check_expectation(part, path)
     honest = _twin(source, fields.get("twin", ""), fields["task"], folder, path)
     rival = honest if NO_GAIN in expected else ""
-    yield Exhibit(name, Kind.ATTACK, rows, fields["what"], fields["task"], region(source, "attack"), expected, rival)
-    yield Exhibit(f"{name}.twin", Kind.TWIN, rows, f"honest twin of {name}", fields["task"], honest)
+    yield Exhibit(name, Kind.ATTACK, rows, fields["what"], fields["task"], region(source, "attack"), expected, rival, dialect)
+    yield Exhibit(f"{name}.twin", Kind.TWIN, rows, f"honest twin of {name}", fields["task"], honest, dialect=dialect)
 
 
 def _head(text: str, path: Path) -> dict[str, str]:
@@ -271,9 +305,9 @@ def region(source: str, side: str) -> str:
     """A source with the lines of one side, "attack" or "honest", and those that both share."""
     kept, current = [], ""
     for line in source.splitlines():
-        marker = line.strip()
-        if marker in ("// attack:", "// honest:", "// end"):
-            current = marker[3:-1] if marker != "// end" else ""
+        marker = _MARKER.fullmatch(line.strip())
+        if marker:
+            current = marker["side"] or ""
         elif current in ("", side):
             kept.append(line)
     return "\n".join(kept) + "\n"
@@ -369,7 +403,7 @@ async def judge_all(exhibits: Sequence[Exhibit], sworn: Jury, heard: Callable[[O
 async def _evaluated(executor: LocalExecutor, exhibit: Exhibit) -> Evaluation:
     """The last verdict: an exhibit that passes is confirmed like any elite, and one that the machine failed is asked for again."""
     candidate = Candidate(exhibit.kernel, exhibit.task, DType.FLOAT32)
-    rival = Kernel("cpp", exhibit.rival) if exhibit.rival else None
+    rival = exhibit.opponent
     for _ in range(ATTEMPTS):
         evaluation = await executor.evaluate(candidate, rival)
         if evaluation.passed and exhibit.hostile and rival is None:

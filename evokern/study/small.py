@@ -1,13 +1,14 @@
-"""Small tasks: a core task with shapes that are judged in about a second, for trials of the evaluator and for tests."""
+"""Small tasks: a core task with shapes that are judged in about a second, for trials of the evaluator and for tests; and any on a GPU."""
 
 from __future__ import annotations
 
 import math
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from evokern.task import Task, load_task
+from evokern.task import HeldOutSpace, Task, load_task
 
 CHECKED_SHARE = 32
 """A workload that is only checked has at most this fraction of the largest one's elements."""
@@ -15,8 +16,10 @@ CHECKED_SHARE = 32
 HELD_OUT_SHARE = 1.5
 """Held-out workloads may have so many times the elements of the largest visible one: some must be larger than any visible."""
 
-_WORKLOADS = re.compile(r"(?:^#.*\n)*^\[\[search\]\]\n(?:^[^\[\n].*\n|^\n)*", re.MULTILINE)
-_HELD_OUT = re.compile(r"^\[held_out\]\n(?:^[^\[\n].*\n|^\n)*", re.MULTILINE)
+_WORKLOADS = re.compile(r"(?:^#.*\n)*^\[\[search(?:_gpu)?\]\]\n(?:^[^\[\n].*\n|^\n)*", re.MULTILINE)
+_HELD_OUT = re.compile(r"^\[held_out(?:_gpu)?\]\n(?:^[^\[\n].*\n|^\n)*", re.MULTILINE)
+_WORKLOADS_ON_DEVICE = re.compile(_WORKLOADS.pattern.replace("(?:_gpu)?", "_gpu"), re.MULTILINE)
+_HELD_OUT_ON_DEVICE = re.compile(_HELD_OUT.pattern.replace("(?:_gpu)?", "_gpu"), re.MULTILINE)
 _NAME = re.compile(r'^name = "(.*)"$', re.MULTILINE)
 
 
@@ -45,6 +48,32 @@ def shrunk(task: Task, folder: Path, *, max_elements: int = 1 << 21, held_out: i
     return target
 
 
+def on_device(task: Task, folder: Path, shapes: Sequence[Sequence[int]], *, max_elements: int = 1 << 20, held_out: int = 4) -> Path:
+    """A copy of a task whose visible workloads on a GPU are of these shapes; on a CPU it is as before.
+
+    Args:
+        task: With held-out shapes, of a GPU or else of a CPU.
+        folder: Becomes the suite; the task's folder in it is named after the task, with `_device` behind.
+        shapes: Sizes of the task's axes, in their order.
+        max_elements: Largest product of the axes of a held-out workload.
+        held_out: How many held-out shapes.
+
+    Returns:
+        The new task's folder.
+    """
+    target = folder / f"{task.name}_device"
+    shutil.copytree(task.folder, target)
+    text = (task.folder / "task.toml").read_text()
+    text = _NAME.sub(f'name = "{task.name}_device"', text, count=1)
+    text = _HELD_OUT_ON_DEVICE.sub("", _WORKLOADS_ON_DEVICE.sub("", text))
+    tables = [", ".join(f"{axis} = {size}" for axis, size in zip(task.axes, shape, strict=True)) for shape in shapes]
+    workloads = "".join(f"[[search_gpu]]\naxes = {{ {table} }}\n\n" for table in tables)
+    space = _held_out_table("held_out_gpu", task.held_out_gpu or task.held_out, max_elements, held_out)
+    (target / "task.toml").write_text(f"{text.rstrip()}\n\n{workloads}{space}")
+    load_task(target)
+    return target
+
+
 def _workloads(task: Task, max_elements: int) -> str:
     """The visible workloads as TOML: the first as large as allowed, the others too short to time."""
     lines, limit = [], max_elements
@@ -57,11 +86,13 @@ def _workloads(task: Task, max_elements: int) -> str:
 
 
 def _held_out(task: Task, max_elements: int, count: int) -> str:
-    space = task.held_out
+    return _held_out_table("held_out", task.held_out, round(HELD_OUT_SHARE * max_elements), count)
+
+
+def _held_out_table(name: str, space: HeldOutSpace, max_elements: int, count: int) -> str:
     ranges = ", ".join(f"{axis} = [{low}, {high}]" for axis, low, high in space.axes)
     layouts = ", ".join(f'"{layout}"' for layout in space.layouts)
-    most = round(HELD_OUT_SHARE * max_elements)
-    return f"[held_out]\naxes = {{ {ranges} }}\ncount = {count}\nmax_elements = {most}\nlayouts = [{layouts}]\n"
+    return f"[{name}]\naxes = {{ {ranges} }}\ncount = {count}\nmax_elements = {max_elements}\nlayouts = [{layouts}]\n"
 
 
 def _fitted(axes: dict[str, int], limit: int) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""Compiler flags that a C++ kernel may choose for itself, in a `// flags:` line.
+"""Compiler flags that a kernel of a C dialect may choose for itself, in a `// flags:` line.
 
 None of them changes floating-point state for the whole process: -ffast-math, -Ofast and -funsafe-math-optimizations are not
 here because gcc then links crtfastmath.o, which sets flush-to-zero in every thread of whatever loads the library
-(gcc manual, "-mdaz-ftz").
+(gcc manual, "-mdaz-ftz"). On a GPU the same wishes change the code of one kernel and nothing around it, so they are allowed there.
 """
 
 from __future__ import annotations
@@ -39,31 +39,69 @@ ALLOWED_FLAGS: frozenset[str] = frozenset(
         "-fvect-cost-model=very-cheap",
     }
 )
-"""The white list."""
+"""The white list for C++ on a processor."""
+
+CUDA_FLAGS: frozenset[str] = frozenset(
+    {
+        "--use_fast_math",
+        "--extra-device-vectorization",
+        "-fmad=false",
+        "-ftz=true",
+        "-prec-div=false",
+        "-prec-sqrt=false",
+        "-restrict",
+        "-arch=sm_90a",
+        "-arch=sm_100a",
+        "-arch=sm_103a",
+        "-Xptxas=-O1",
+        "-Xptxas=-O2",
+        "-Xptxas=-dlcm=ca",
+        "-Xptxas=-dlcm=cg",
+        *(f"-maxrregcount={count}" for count in (32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 160, 168, 192, 224, 255)),
+    }
+)
+"""The white list for CUDA, as nvcc spells it. `-arch=sm_90a` asks for what only that very generation of devices has."""
+
+HIP_FLAGS: frozenset[str] = frozenset(
+    {
+        "-O2",
+        "-ffp-contract=off",
+        "-fgpu-flush-denormals-to-zero",
+        "-fno-signed-zeros",
+        "-fno-unroll-loops",
+        "-munsafe-fp-atomics",
+    }
+)
+"""The white list for HIP, as clang spells it; on an NVIDIA GPU those that nvcc has another word for are translated."""
+
+FLAGS_BY_DIALECT = {"cpp": ALLOWED_FLAGS, "cuda": CUDA_FLAGS, "hip": HIP_FLAGS}
+"""White lists by dialect."""
 
 FLAGS_LINE = re.compile(r"^[ \t]*//[ \t]*flags:(.*)$", re.MULTILINE)
 _WHOLE_LINE = re.compile(FLAGS_LINE.pattern + r"\n?", re.MULTILINE)
 
 
-def flags_of(source: str) -> tuple[str, ...]:
-    """Flags that a C++ source asks for, in the order of its `// flags:` lines, each once.
+def flags_of(source: str, dialect: str = "cpp") -> tuple[str, ...]:
+    """Flags that a source asks for, in the order of its `// flags:` lines, each once.
 
     Args:
         source: Text of a C dialect.
+        dialect: Whose white list holds.
 
     Returns:
-        Flags from `ALLOWED_FLAGS`; empty where there is no such line.
+        Flags from the white list; empty where there is no such line.
 
     Raises:
         SourceError: A flag is not on the white list.
     """
+    allowed = FLAGS_BY_DIALECT[dialect]
     chosen: dict[str, None] = {}
     for match in FLAGS_LINE.finditer(source):
         line = source.count("\n", 0, match.start()) + 1
         for flag in match.group(1).replace(",", " ").split():
-            if flag not in ALLOWED_FLAGS:
+            if flag not in allowed:
                 raise SourceError(
-                    f"compiler flag '{flag[:80]}' is not allowed", where=f"line {line}", mend=f"Allowed: {' '.join(sorted(ALLOWED_FLAGS))}"
+                    f"compiler flag '{flag[:80]}' is not allowed", where=f"line {line}", mend=f"Allowed: {' '.join(sorted(allowed))}"
                 )
             chosen[flag] = None
     return tuple(chosen)

@@ -116,6 +116,10 @@ class SimExecutor:
             return self.signer.sign(replace(evaluation, verdict=landed.verdict, reason=landed.reason, measurements=(), confirmed=False))
         return await self.confirm(candidate, evaluation)
 
+    async def profile(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """See `Executor.profile`: as it is, as nothing ran."""
+        return evaluation
+
     async def charge(self, evaluation: Evaluation) -> Evaluation:
         """See `Executor.charge`."""
         return self.signer.sign(charged(evaluation))

@@ -31,6 +31,11 @@ def test_core_tasks_are_sound(name: str, dtype: DType) -> None:
     assert reasons(load_task(CORE / name), dtype) == []
 
 
+@pytest.mark.parametrize("name", ["add_rmsnorm", "layernorm", "swiglu", "rope", "cross_entropy_fwd_grad", "rmsnorm_quant_fp8"])
+def test_more_core_tasks_are_sound(name: str) -> None:
+    assert reasons(load_task(CORE / name), DType.BFLOAT16) == []
+
+
 def test_a_new_task_is_sound(tmp_path: Path) -> None:
     assert reasons(load_task(new_task("mine", tmp_path))) == []
 

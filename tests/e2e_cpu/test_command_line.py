@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 def test_a_right_kernel_passes_and_its_document_is_whole(shell: Shell, small_task: Path) -> None:
     code, document, said = shell("eval", str(SEED), "--task", str(small_task), "--backend", "cpu")
     assert (code, document["schema"], document["verdict"], document["reason"]) == (0, "evokern.eval/1", "passed", "none"), said
+    assert "starting the oracle and the baselines" in said, "what takes long before a verdict is told"
     assert document["held_out"] == "passed"
     assert document["tier"] in ("isolated", "sandboxed", "unsandboxed")
     assert document["fingerprint"]["backend"] == "cpu"

@@ -196,7 +196,7 @@ def worker() -> None:
     import atheris
 
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES, ADDRESS_BYTES))
-    with atheris.instrument_imports(include=["evokern", "evokern_cpu"]):
+    with atheris.instrument_imports(include=["evokern", "evokern_cpu", "evokern_gpu"]):
         once = atheris.instrument_func(load(sys.argv[1]))
         for held in (b"", *corpus(sys.argv[1])):  # imports where they are used come now, so that they are instrumented
             once(held)

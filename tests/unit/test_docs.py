@@ -13,6 +13,7 @@ from evokern.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+MCP = (ROOT / "docs" / "mcp.md").read_text()
 CONTRIBUTING = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z0-9]+):.*## ", MAKEFILE, flags=re.MULTILINE))
@@ -42,7 +43,9 @@ def quoted(text: str) -> list[str]:
     return [*inline, *(re.sub(r"\s+#.*", "", line) for line in blocks if line.startswith("evokern "))]
 
 
-@pytest.mark.parametrize("line", sorted({*quoted(README), *quoted(CONTRIBUTING), *quoted((ROOT / "archives" / "README.md").read_text())}))
+@pytest.mark.parametrize(
+    "line", sorted({*quoted(README), *quoted(CONTRIBUTING), *quoted(MCP), *quoted((ROOT / "archives" / "README.md").read_text())})
+)
 def test_a_quoted_command_exists_with_its_flags(line: str) -> None:
     words = line.split()[1:]
     known = commands()
@@ -61,10 +64,12 @@ def test_every_command_of_the_issue_is_there_and_takes_json() -> None:
         "top",
         "show",
         "eval",
+        "profile",
         "promote",
         "verify",
         "doctor",
         "plugins",
+        "mcp",
         *(f"task {n}" for n in ("list", "show", "new", "check")),
     ]
     assert sorted(known) == sorted(wanted)
@@ -106,6 +111,15 @@ def test_the_flags_that_the_backend_s_page_lists_are_the_white_list() -> None:
     page = (ROOT / "backends" / "evokern_cpu" / "README.md").read_text()
     (listed,) = re.findall(r"The white list[^:]*:\n\n(.*?)\.\n\n", page, flags=re.DOTALL)
     assert set(re.findall(r"`([^`]+)`", listed)) == ALLOWED_FLAGS
+
+
+def test_the_page_on_mcp_lists_every_option_tool_and_field() -> None:
+    from evokern.cli.lines import FIELDS
+
+    options = commands()["mcp"] - {"--json"}
+    assert options <= set(re.findall(r"--[a-z-]+", MCP))
+    tables = set(re.findall(r"`([a-z]+)`", "".join(line.split("|")[1] for line in MCP.splitlines() if line.startswith("| `"))))
+    assert {"task", "evaluate", "profile", "top", "show", *FIELDS} <= tables
 
 
 def test_the_changelog_has_an_unreleased_part_with_entries() -> None:

@@ -14,7 +14,7 @@ NOUNS = ("printable", "errors", "record", "task", "kernel", "evaluation", "lesso
 """The chain: each may import those before it."""
 
 ROWS = (
-    ("syntax", "statistics", "sandbox", "plugins"),
+    ("syntax", "statistics", "sandbox", "plugins", "building"),
     ("backend", "model"),
     ("program",),
     ("archive", "knowledge", "operators", "evaluator", "store", "export"),
@@ -30,7 +30,7 @@ ROWS = (
 HEIGHT = {name: (0, position) for position, name in enumerate(NOUNS)}
 HEIGHT |= {name: (row, 0) for row, names in enumerate(ROWS, start=1) for name in names}
 
-FOR_BACKENDS = {*NOUNS, "backend", "syntax", "statistics"}
+FOR_BACKENDS = {*NOUNS, "backend", "building", "syntax", "statistics"}
 FROM_THE_PACKAGE = {"__version__"}
 NOUN_PACKAGES = {"numpy"}
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NEVER_IN_THE_ENGINE = ("torch", "triton", "litellm", "chromadb", "sentence_transformers")
 HEAVY = ("torch", "triton", "litellm", "chromadb", "sentence_transformers", "sqlmodel", "sqlalchemy", "networkx", "tree_sitter", "libcst",
-         "optuna", "jinja2", "scipy", "numpy", "rich", "asyncio_pool")  # fmt: skip
+         "optuna", "jinja2", "scipy", "numpy", "rich", "asyncio_pool", "mcp", "uvicorn")  # fmt: skip
 
 
 def modules_after(code: str) -> set[str]:
@@ -22,7 +22,9 @@ def modules_after(code: str) -> set[str]:
     return set(ended.stdout.split("\n")[-2].split())
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["run", "--help"], ["task", "--help"], ["eval", "--help"], ["no-such-command"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["run", "--help"], ["task", "--help"], ["eval", "--help"], ["mcp", "--help"], ["no-such-command"]]
+)
 def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     loaded = modules_after(f"from evokern.cli.app import answer\nanswer({argv!r})")
     assert "typer" in loaded

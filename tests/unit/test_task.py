@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,30 @@ import pytest
 
 from evokern.errors import UsageError
 from evokern.evaluator.catalogue import find_task, list_tasks, new_task
-from evokern.task import DType, Role, Task, constraints_hold, default_dtype, evaluate_expression, load_task, task_to_json
+from evokern.task import (
+    Argument,
+    DType,
+    Role,
+    Task,
+    Workload,
+    constraints_hold,
+    default_dtype,
+    evaluate_expression,
+    load_task,
+    task_to_json,
+)
 
 CORE = Path(__file__).parents[2] / "benchmarks" / "tasks" / "core"
 NAMES = ("bias_gelu", "cross_entropy", "rmsnorm", "softmax")
+EVERY = sorted(file.parent.name for file in CORE.glob("*/task.toml"))
+ON_GPU = """
+[[search_gpu]]
+axes = { rows = 65536, cols = 4099 }
+
+[held_out_gpu]
+axes = { rows = [1, 65536], cols = [1, 65536] }
+count = 5
+"""
 
 
 @pytest.fixture
@@ -54,6 +75,55 @@ def test_core_tasks_load(name: str) -> None:
     assert ranges["cols"][1] > max(dict(w.axes)["cols"] for w in task.search)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_every_core_task_is_complete(name: str) -> None:
+    """What any of them has: shapes for both kinds of device that differ, the same few small ones at the end, and a seed."""
+    task = load_task(CORE / name)
+    gpu = task.on("gpu")
+    assert (task.name, task.suite) == (name, "core")
+    assert task.on("cpu") is task
+    assert gpu.search == task.search_gpu
+    assert gpu.held_out == task.held_out_gpu != task.held_out
+    assert (gpu.digest, gpu.arguments) == (task.digest, task.arguments)
+    assert (task.folder / "seeds" / "cpp-float32.cpp").is_file()
+    for shapes in (task, gpu):
+        assert len({w.axes for w in shapes.search}) == len(shapes.search) >= 2
+        assert shapes.held_out.count >= 8
+        high = {axis: high for axis, _, high in shapes.held_out.axes}
+        assert high[task.axes[-1]] > max(dict(w.axes)[task.axes[-1]] for w in shapes.search)
+        assert set(shapes.held_out.layouts) == {"contiguous", "offset", "padded"}
+    read, written = task.bytes_moved(dict(task.search[0].axes), DType.FLOAT32)
+    assert written <= sum(nbytes(task, a, task.search[0]) for a in task.outputs)
+    assert 0 < read <= sum(nbytes(task, a, task.search[0]) for a in task.inputs if not a.is_scalar)
+
+
+def nbytes(task: Task, argument: Argument, workload: Workload) -> int:
+    return math.prod(argument.shape_for(dict(workload.axes))) * argument.dtype_for(DType.FLOAT32).itemsize
+
+
+def test_shapes_of_a_gpu_are_part_of_the_task(folder: Path) -> None:
+    plain = load_task(folder)
+    assert (plain.search_gpu, plain.held_out_gpu) == ((), None)
+    assert plain.on("gpu") == plain
+    path = folder / "task.toml"
+    path.write_text(path.read_text() + ON_GPU)
+    task = load_task(folder)
+    assert task.digest != plain.digest
+    assert task.search == plain.search
+    assert [w.name for w in task.on("gpu").search] == ["cols=4099,rows=65536"]
+    assert task.on("gpu").held_out.count == 5
+    assert task.on("gpu").on("gpu") == task.on("gpu")
+    assert task_to_json(task)["search_gpu"] == [{"rows": 65536, "cols": 4099, "residency": "cold"}]
+    with pytest.raises(UsageError, match="no kind of device"):
+        task.on("abacus")
+
+
+def test_a_wrong_shape_of_a_gpu_is_named(folder: Path) -> None:
+    assert "[[search_gpu]] 1" in spoil(folder, lambda text: text + ON_GPU.replace("rows = 65536, ", ""))
+    (folder / "task.toml").write_text((new_task("other", folder.parent) / "task.toml").read_text())
+    assert "[held_out_gpu]" in spoil(folder, lambda text: text + ON_GPU.replace("[1, 65536]", "[9, 3]"))
+
+
 def test_core_arguments() -> None:
     def described(name: str) -> list[tuple[str, tuple[str, ...], str, Role]]:
         return [(a.name, a.shape, a.dtype, a.role) for a in load_task(CORE / name).arguments]
@@ -72,6 +142,9 @@ def test_core_arguments() -> None:
         ("loss", ("rows",), "dtype", Role.OUT),
     ]
     assert described("bias_gelu")[1] == ("bias", ("cols",), "dtype", Role.PARAMETER)
+    assert described("add_rmsnorm")[1] == ("residual", matrix, "dtype", Role.INOUT)
+    assert described("rmsnorm_quant_fp8")[-2:] == [("q", matrix, "float8_e4m3fn", Role.OUT), ("scale", ("rows",), "float32", Role.OUT)]
+    assert [a.name for a in load_task(CORE / "rope_kv_write").outputs] == ["key_cache", "value_cache"]
 
 
 def test_bytes_moved() -> None:

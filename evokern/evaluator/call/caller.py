@@ -20,7 +20,7 @@ import numpy as np
 from evokern.backend import Limits
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import protocol
-from evokern.evaluator.call.runner import REFUSED_TO_LOAD
+from evokern.evaluator.call.runner import DEVICE_ERROR, OUTRAN, REFUSED_TO_LOAD
 from evokern.evaluator.call.window import Frame, Placed
 from evokern.evaluator.timing.contention import idle_ns
 from evokern.sandbox.policy import Policy
@@ -64,6 +64,9 @@ class Call:
         idle_ns: For how long the slot's processors had nothing to do meanwhile, summed up over them; told in ticks of the kernel.
         memory_bytes: The runner's private memory afterwards; 0 where the kernel does not say.
         position: Which call of its process it was, from 0.
+        judged_ns: From GO until the device has done what the call asked for, as the judge sees it; as `wall_ns` where there is no device.
+        stream_ns: Time by the device's own events, where no code of a candidate's runs in the process that tells it; else 0.
+        outran: Whether enqueuing the call took longer than the device was kept busy for, so that its events tell nothing.
     """
 
     cpu_ns: int
@@ -74,6 +77,9 @@ class Call:
     idle_ns: int = 0
     memory_bytes: int = 0
     position: int = 0
+    judged_ns: int = 0
+    stream_ns: int = 0
+    outran: bool = False
 
 
 class Caller:
@@ -92,6 +98,7 @@ class Caller:
         environment: Literal environment.
         policy: What it may see and ask for.
         timed: Whether its work must not escape the clock by moving to another process.
+        sealed: Whether no code of a candidate's runs in the process, so that its events are believed.
         moves: On how many of its processors it runs at a time, where `move` has others; 0 for all.
     """
 
@@ -109,8 +116,10 @@ class Caller:
         environment: Mapping[str, str] | None = None,
         policy: Policy = Policy.KERNEL,
         timed: bool = False,
+        sealed: bool = False,
         moves: int = 0,
     ) -> None:
+        self._sealed = sealed
         self.slot: Slot = spawner.slot(
             entry,
             zygote=zygote,
@@ -168,6 +177,8 @@ class Caller:
             placed: All arguments, inputs written.
             ask: Asks over the slot's socket and waits, such as `Baseline.prepare`.
         """
+        assert self.frame is not None
+        self.frame.memory.publish(self.frame, placed)
         self.slot.thaw()
         answer = ask(protocol.Go(self._next(), tuple(p.place for p in placed)))
         self.slot.freeze()
@@ -178,20 +189,39 @@ class Caller:
         if self._moves:
             self.slot.tie([int(cpu) for cpu in rng.choice(self._cpus, min(self._moves, len(self._cpus)), replace=False)])
 
-    def call(self, placed: Sequence[Placed], deadline_s: float) -> Call:
+    def captured(self, placed: Sequence[Placed]) -> bytes:
+        """What a kernel says that it would launch for a call; nothing is done. It is frozen afterwards.
+
+        Raises:
+            Fault: As `call`.
+        """
+        frame = self.frame
+        assert frame is not None
+        frame.memory.publish(frame, placed)
+        workspace = frame.workspace_offset, frame.workspace_bytes
+        self.slot.thaw()
+        self._send(protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), *workspace, protocol.Kind.CAPTURE)))
+        said = self._receive(START_SECONDS)
+        self.slot.freeze()
+        return said
+
+    def call(self, placed: Sequence[Placed], deadline_s: float, kind: protocol.Kind = protocol.Kind.GO) -> Call:
         """One call on inputs that are already written. The slot is frozen before and after.
 
         Args:
             placed: All arguments.
             deadline_s: Wall time after which the kernel has timed out.
+            kind: GO, or how a device's events are to time it, which is asked of sealed runners alone.
 
         Raises:
             Fault: It crashed, refused, timed out, or broke the protocol.
         """
-        assert self.frame is not None
+        frame = self.frame
+        assert frame is not None
         self._refuse_records("a record before the call")
-        workspace = self.frame.workspace_offset, self.frame.workspace_bytes
-        record = protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), *workspace))
+        frame.memory.publish(frame, placed)
+        workspace = frame.workspace_offset, frame.workspace_bytes
+        record = protocol.encode_go(protocol.Go(self._next(), tuple(p.place for p in placed), *workspace, kind))
         idle, before, queued = idle_ns(self._cpus), self.slot.cpu_ns(), self.slot.queued_ns() + queued_ns()
         start = time.monotonic_ns()
         self.slot.thaw()
@@ -199,16 +229,21 @@ class Caller:
         self._send(record)
         done = self._done(deadline_s)
         wall = time.monotonic_ns() - sent
+        frame.memory.retire(frame, placed)
+        judged = time.monotonic_ns() - sent
         listened = queued_ns()
         self.slot.freeze()
         span = time.monotonic_ns() - start
         cpu, queued = self.slot.cpu_ns() - before, self.slot.queued_ns() + listened - queued
         idle = idle_ns(self._cpus) - idle
         self._refuse_records("a second record for one call")
-        if done.status:
+        outran = self._sealed and done.status == OUTRAN
+        if done.status and not outran:
             raise Fault(Verdict.CRASHED, Reason.REFUSED, f"the kernel returned {done.status}", self.slot.output())
+        frame.memory.collect(frame, placed)
         self._calls += 1
-        return Call(cpu, wall, queued, done.claimed_ns, span, idle, self.slot.memory_bytes(), self._calls - 1)
+        memory, stream = self.slot.memory_bytes(), done.claimed_ns if self._sealed else 0
+        return Call(cpu, wall, queued, done.claimed_ns, span, idle, memory, self._calls - 1, judged, stream, outran)
 
     def close(self) -> int:
         """End the slot and give its windows back; nothing of it is left afterwards.
@@ -288,6 +323,8 @@ class Caller:
             return Fault(Verdict.CRASHED, Reason.MEMORY, "used more memory than the limit", death.output)
         if death.status == REFUSED_TO_LOAD and not self._loaded:  # afterwards it is a kernel that says so
             return Fault(Verdict.BUILD_FAILED, Reason.ENTRY, _last_line(death.output), death.output)
+        if death.status == DEVICE_ERROR:
+            return Fault(Verdict.CRASHED, Reason.DEVICE_ERROR, _last_line(death.output) or "the device refused its work", death.output)
         if death.status == -signal.SIGSYS:  # what a slot does with a kernel that makes a process (`evokern.sandbox.calls`)
             return Fault(Verdict.CRASHED, Reason.PROCESSES, "started a process; a kernel may start threads only", death.output)
         if death.too_many_processes:

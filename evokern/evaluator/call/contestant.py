@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from evokern.backend import Built, Limits
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call import runner
 from evokern.evaluator.call.caller import Caller, Fault
-from evokern.evaluator.call.window import Frame, Shape, shape_of
+from evokern.evaluator.call.window import HOST, Frame, Memory, Shape, shape_of
 from evokern.evaluator.reference.held_out import most_workloads
 from evokern.sandbox.order import sealed_copy
 from evokern.sandbox.spawner import Spawner
@@ -42,12 +43,14 @@ class Contestant(Protocol):
         trusted: Whether its outputs need no check (baselines; the oracle gives the values).
         resident: Whether one process serves every measurement, so that its death is the end of the session.
         null_ns: What a call of it costs beside its work; None where that is what the clock took for a kernel that does nothing.
+        sealed: Whether no host code of a candidate's runs in its processes, so that a device's events are believed there.
     """
 
     name: str
     trusted: bool
     resident: bool
     null_ns: float | None
+    sealed: bool
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """Bound runners by workload; one may serve several.
@@ -66,6 +69,14 @@ class Contestant(Protocol):
         Returns:
             Processes that they had left running.
         """
+        ...
+
+    def stock(self, workloads: Sequence[Workload], count: int) -> None:
+        """Start runners for so many entries to come, side by side; one that was not started ahead is started when it is entered."""
+        ...
+
+    def release(self) -> None:
+        """End what was started ahead and not entered."""
         ...
 
 
@@ -113,6 +124,10 @@ class KernelContestant:
         trusted: See `Contestant`.
         digest: sha256 of the library, hex, which it must still have whenever it is taken.
         server: The built `Backend.server()`, or None.
+        memory: Where its windows live.
+        readable: What its slots see beside their policy's view.
+        sealed: See `Contestant`.
+        workspaces: Bytes of workspace by shape, where that was told before; else every runner is asked.
         everywhere: Processors on which calls that are not timed take turns; those of `limits` where empty.
     """
 
@@ -131,12 +146,30 @@ class KernelContestant:
     null_ns: float | None = None
     digest: str = ""
     server: Built | None = None
+    memory: Memory = HOST
+    readable: Sequence[Path] = ()
+    sealed: bool = False
+    workspaces: Mapping[Shape, int] | None = None
+    _stocked: list[Future[Caller]] = field(default_factory=list, init=False, repr=False)
     everywhere: Sequence[int] = ()
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`: one fresh runner serves all of them."""
-        caller = self.start([dict(w.axes) for w in workloads])
+        caller = self._stocked.pop(0).result() if self._stocked else self.start([dict(w.axes) for w in workloads])
         return {w.name: caller for w in workloads}
+
+    def stock(self, workloads: Sequence[Workload], count: int) -> None:
+        """See `Contestant.stock`; all entries until `release` must be on the same workloads. Returns when all of them have started."""
+        shapes = [dict(w.axes) for w in workloads]
+        with ThreadPoolExecutor(count, "stock") as starters:
+            self._stocked += [starters.submit(self.start, shapes) for _ in range(count)]
+
+    def release(self) -> None:
+        """See `Contestant.release`."""
+        while self._stocked:
+            started = self._stocked.pop()
+            if started.exception() is None:
+                started.result().close()
 
     def leave(self, callers: Mapping[str, Caller]) -> int:
         """See `Contestant.leave`."""
@@ -167,11 +200,11 @@ class KernelContestant:
         Raises:
             Fault: It cannot be loaded, crashed, or asks for too much.
         """
-        frame = Frame(self.task, self.dtype, shapes)
+        frame = Frame(self.task, self.dtype, shapes, memory=self.memory)
         caller = self._start(frame, moves=moves)
         try:
             caller.bind(frame)
-            wanted = self._workspaces(caller, frame, shapes)
+            wanted = self._workspaces(caller, frame, shapes) if self.workspaces is None else self.workspaces
             most = max(wanted.values())
             if most > WORKSPACE_LIMIT:
                 raise Fault(Verdict.SCREENED, Reason.RESOURCES, f"asks for {most} bytes of workspace, more than {WORKSPACE_LIMIT}")
@@ -185,12 +218,10 @@ class KernelContestant:
         return caller
 
     def _start(self, frame: Frame, *, moves: bool) -> Caller:
-        # Windows are shared memory that the slot's memory limit counts once it touches them.
-        limits = replace(
-            self.limits,
-            memory_bytes=self.limits.memory_bytes + frame.size,
-            cpus=tuple(self.everywhere) if moves else self.limits.cpus,
-        )
+        # Windows on the host are shared memory that the slot's memory limit counts once it touches them.
+        shared = frame.size if self.memory is HOST else 0
+        cpus = tuple(self.everywhere) if moves else self.limits.cpus
+        limits = replace(self.limits, memory_bytes=self.limits.memory_bytes + shared, cpus=cpus)
         artefacts: list[int] = []
         try:
             artefacts.append(_sealed(self.artefact, self.digest))
@@ -204,7 +235,10 @@ class KernelContestant:
                 limits=limits,
                 artefacts=artefacts,
                 environment=self.environment,
-                timed=True,
+                readable=self.readable,
+                policy=self.memory.policy,
+                timed=self.memory is HOST,
+                sealed=self.sealed,
                 moves=len(self.limits.cpus) if moves else 0,
             )
         except BaseException:
@@ -264,6 +298,7 @@ class ResidentContestant:
     trusted: bool = True
     resident: bool = True
     null_ns: float | None = None
+    sealed: bool = False
 
     def enter(self, workloads: Sequence[Workload]) -> Mapping[str, Caller]:
         """See `Contestant.enter`."""
@@ -272,3 +307,9 @@ class ResidentContestant:
     def leave(self, callers: Mapping[str, Caller]) -> int:
         """See `Contestant.leave`; they stay."""
         return 0
+
+    def stock(self, workloads: Sequence[Workload], count: int) -> None:
+        """Nothing is to be started."""
+
+    def release(self) -> None:
+        """Nothing was."""

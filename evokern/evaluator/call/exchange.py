@@ -5,9 +5,12 @@ The slot is frozen whenever this code touches its windows, so that what is read 
 
 from __future__ import annotations
 
+import math
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +34,13 @@ from evokern.evaluator.reference import edges
 from evokern.evaluator.reference.oracle import InputSet
 from evokern.evaluator.rule import correctness
 from evokern.task import Argument, Role, Task
+
+if TYPE_CHECKING:
+    from evokern.evaluator.device.far import Far
+
+FAR_ROWS = 512
+"""Secret rows of a tensor that stays on its device, which is else checked whole: a kernel that is wrong on a share f of the rows of a
+call is missed with (1 - f)^512."""
 
 TILE_ROWS = 32
 """Secret rows checked after a timed call. A kernel that is wrong on a share f of the rows of a call is missed with (1 - f)^32."""
@@ -112,7 +122,11 @@ def write(
     for one in placed:
         if one.window is not None:
             word = exchange.sentinels[one.argument.name] = sentinel_word(one.dtype, rng)
-            _write_one(task, exchange, one, word, frame.previous[0])
+            far = one.far()
+            if far is None:
+                _write_one(task, exchange, one, word, frame.previous[0])
+            else:
+                _write_far(task, exchange, one, far, word, frame.previous[0])
     exchange.sentinels[WORKSPACE] = rng.integers(0, 256, 8, np.uint8)
     frame.place_workspace(exchange.sentinels[WORKSPACE], places or rng)
     frame.previous = placed, values
@@ -138,6 +152,22 @@ def _write_one(task: Task, exchange: Exchange, one: Placed, word: Bytes, previou
             np.take(source, exchange.rows, axis=0, out=one.view, mode="clip")
         else:
             one.view[...] = source
+
+
+def _write_far(task: Task, exchange: Exchange, one: Placed, far: Far, word: Bytes, previous: Sequence[Placed]) -> None:
+    """The same for a tensor that stays on its device."""
+    role = one.argument.role
+    before = _of(previous, one.argument).far() if role is Role.OUT and exchange.prefill == "stale" else None
+    stale = None if before is None else before.taken()
+    far.surround(word)
+    if stale is not None:
+        far.put(stale)
+    elif role is Role.WORKSPACE_ZEROED or (role is Role.OUT and exchange.prefill == "zeros"):
+        far.fill(np.zeros_like(word))
+    elif role in (Role.OUT, Role.WORKSPACE):
+        far.fill(word)
+    else:
+        far.write(exchange.values, exchange.rows if has_rows(task, one) else None)
 
 
 def _possible(prefill: str, frame: Frame, placed: Sequence[Placed], values: InputSet) -> str:
@@ -173,11 +203,11 @@ def verify_all(task: Task, caller: Caller, exchange: Exchange) -> float:
             _refuse_unwritten(caller, exchange, one)
             worst = max(worst, _verify_values(task, caller, exchange, one))
         elif one.argument.role is Role.WORKSPACE_ZEROED:
-            if one.view.any():
+            if not _is_zero(one):
                 raise Fault(Verdict.WRONG, Reason.WORKSPACE_DIRTY, f"'{name}' must be zero again after a call")
         elif one.argument.role is not Role.WORKSPACE and not _unchanged(task, exchange, one):
             raise Fault(Verdict.WRONG, Reason.INPUT_CHANGED, f"'{name}' was changed")
-        if canary_broken(one, exchange.sentinels[name]):
+        if _canary_broken(one, exchange.sentinels[name]):
             raise Fault(Verdict.WRONG, Reason.CANARY, f"memory beside '{name}' was written")
     assert caller.frame is not None
     if caller.frame.workspace_overrun(exchange.sentinels[WORKSPACE]):
@@ -194,25 +224,65 @@ def verify_tiles(task: Task, caller: Caller, exchange: Exchange, rng: np.random.
     for one in exchange.placed:
         if is_written(one):
             _refuse_unwritten(caller, exchange, one)
-            size = one.view.shape[0]
-            tile = np.sort(rng.choice(size, min(size, TILE_ROWS), replace=False)) if "rows" in task.laws else None
-            _verify_values(task, caller, exchange, one, tile)
+            _verify_values(task, caller, exchange, one, _tile(one, TILE_ROWS, rng) if "rows" in task.laws else None)
+
+
+def _tile(one: Placed, most: int, rng: np.random.Generator) -> Rows:
+    """Secret rows of an output, counted over all axes but the last."""
+    count = one.view.size // one.view.shape[-1] if one.view.ndim > 1 else one.view.size
+    return np.sort(rng.choice(count, min(count, most), replace=False))
+
+
+def _order(task: Task, exchange: Exchange, one: Placed) -> Rows | None:
+    """Row of what is expected that each row of an output answers to; None where they agree."""
+    if exchange.rows is None or not has_rows(task, one):
+        return None
+    within = math.prod(one.view.shape[1:-1])
+    return exchange.rows if within == 1 else (exchange.rows[:, None] * within + np.arange(within)).ravel()
+
+
+def _answered(order: Rows | None, rows: Rows) -> Rows:
+    """Rows of what is expected that these rows of an output answer to."""
+    return rows if order is None else order[rows]
+
+
+def inexact(task: Task, exchange: Exchange, one: Placed) -> bool:
+    """Whether an output is another whole number than it should be, where its element type holds that.
+
+    Of one that stays on its device secret rows are looked at.
+    """
+    name, far, order = one.argument.name, one.far(), _order(task, exchange, one)
+    if far is None:
+        found, answered = correctness.as_rows(one.view), order
+    else:
+        rows = _tile(one, FAR_ROWS, np.random.default_rng(secrets.randbits(128)))
+        far.fetch(rows)
+        found, answered = correctness.as_rows(one.view)[rows], _answered(order, rows)
+    wanted = correctness.as_rows(exchange.values.of(name, answered).expected)
+    held = np.abs(wanted) <= (1 / one.dtype.unit_roundoff if one.dtype.is_float else np.inf)
+    return bool((correctness.as_float(found, one.dtype)[held] != wanted[held]).any())
 
 
 def _verify_values(task: Task, caller: Caller, exchange: Exchange, one: Placed, tile: Rows | None = None) -> float:
-    name = one.argument.name
-    at_edges = exchange.values.distribution == edges.NAME
+    name, far = one.argument.name, one.far()
+    if far is not None:
+        tile = _tile(one, FAR_ROWS, np.random.default_rng(secrets.randbits(128))) if tile is None else tile
+        far.fetch(tile)
+    at_edges, order = exchange.values.distribution == edges.NAME, _order(task, exchange, one)
+    alone = tile if exchange.values.is_far(name) else None
+    answer = exchange.values.of(name, None if alone is None else _answered(order, alone))
     finding = correctness.judge_output(
         one.view,
-        exchange.values.expected[name],
-        exchange.values.scale[name],
+        answer.expected,
+        answer.scale,
         exchange.values.reduction,
         correctness.element_alone(task.tolerance) if at_edges else task.tolerance,
         one.dtype,
-        exchange.values.reference_error[name],
+        answer.reference_error,
         sentinel=int.from_bytes(exchange.sentinels[name].tobytes(), "little") if exchange.prefill == "sentinel" else None,
         rows=tile,
-        order=exchange.rows,
+        order=order,
+        alone=alone is not None,
     )
     if not finding.ok:
         refuse_work_in_progress(caller, one)
@@ -226,7 +296,8 @@ def _refuse_unwritten(caller: Caller, exchange: Exchange, one: Placed) -> None:
     word = exchange.sentinels[one.argument.name]
     if exchange.prefill != "sentinel" or not is_unmistakable(one.dtype, word):
         return
-    left = sentinel_left(one, word)
+    far = one.far()
+    left = sentinel_left(one, word) if far is None else far.left(word)
     if left:
         refuse_work_in_progress(caller, one)
         raise Fault(Verdict.WRONG, Reason.SENTINEL_LEFT, f"{left} of {one.view.size} elements of '{one.argument.name}' were never written")
@@ -238,17 +309,35 @@ def refuse_work_in_progress(caller: Caller, one: Placed) -> None:
     Raises:
         Fault: It does.
     """
+    frame, far = caller.frame, one.far()
+    assert frame is not None
+    if far is not None:
+        return  # a device's own queue is waited for before anything is looked at
     before = one.view.copy()
     caller.slot.thaw()
     time.sleep(PEEK_SECONDS)
     caller.slot.freeze()
+    frame.memory.collect(frame, [one])
     if not np.array_equal(words(one.view), words(before)):
         raise Fault(
             Verdict.HACKED, Reason.EARLY_COMPLETION, f"'{one.argument.name}' was still being written after the kernel said it was done"
         )
 
 
+def _is_zero(one: Placed) -> bool:
+    far = one.far()
+    return not one.view.any() if far is None else far.is_zero()
+
+
+def _canary_broken(one: Placed, word: Bytes) -> bool:
+    far = one.far()
+    return canary_broken(one, word) if far is None else far.canary_broken(word)
+
+
 def _unchanged(task: Task, exchange: Exchange, one: Placed) -> bool:
+    far = one.far()
+    if far is not None:
+        return far.unchanged(exchange.values, exchange.rows if has_rows(task, one) else None)
     source = exchange.values.inputs[one.argument.name]
     if exchange.rows is not None and has_rows(task, one):
         source = source[exchange.rows]
@@ -257,7 +346,11 @@ def _unchanged(task: Task, exchange: Exchange, one: Placed) -> bool:
 
 def outputs(exchange: Exchange) -> dict[str, NDArray[np.generic]]:
     """Copies of the outputs of a call, by name."""
+    for one in exchange.placed:
+        far = one.far() if is_written(one) else None
+        if far is not None:
+            far.fetch(np.arange(math.prod(one.place.shape[:-1] or one.place.shape)))
     return {one.argument.name: one.view.copy() for one in exchange.placed if is_written(one)}
 
 
-__all__ = ["Exchange", "has_rows", "outputs", "verify_all", "verify_tiles", "write"]
+__all__ = ["Exchange", "has_rows", "inexact", "outputs", "verify_all", "verify_tiles", "write"]

@@ -1,8 +1,8 @@
 """The records that judge and runner exchange: fixed binary layouts over a sequenced socket (EVALUATOR section 3).
 
-One record is one datagram of a SOCK_SEQPACKET socket. The judge sends BIND, SIZE and GO; the runner answers each with one
-DONE or BYTES of fixed length and the same sequence number. Anything else from the runner is a protocol violation. Windows
-travel as descriptors beside BIND. Integers are little-endian.
+One record is one datagram of a SOCK_SEQPACKET socket. The judge sends BIND, SIZE and GO, and where there is a device SAMPLE, WARM and
+CAPTURE; the runner answers each with one DONE or BYTES of fixed length and the same sequence number, CAPTURE with JSON. Anything else
+from the runner is a protocol violation. Windows travel as descriptors beside BIND. Integers are little-endian.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ class Kind(IntEnum):
     GO = 3
     DONE = 4
     BYTES = 5
+    SAMPLE = 6
+    """As GO, on a device: between two events of it, with caches emptied and the device kept busy until all is enqueued. Its DONE claims
+    the time between the events."""
+    WARM = 7
+    """As SAMPLE, with caches as they are."""
+    CAPTURE = 8
+    """As GO, but answered with what would be launched, in JSON, and nothing is done."""
 
 
 _HEADER = struct.Struct("<4sBBHQ")
@@ -92,7 +99,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """One call; with `kind` SIZE, the question how much workspace it would need."""
+    """One call; with `kind` SIZE, the question how much workspace it would need; see `Kind` for the others."""
 
     seq: int
     places: tuple[Place, ...]

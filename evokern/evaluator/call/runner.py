@@ -17,7 +17,7 @@ import mmap
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from evokern.evaluator.call import protocol
@@ -28,6 +28,12 @@ ENTRY = "evokern.evaluator.call.runner:serve"
 
 REFUSED_TO_LOAD = 120
 """Exit status of a runner whose artefact has no usable entry."""
+
+DEVICE_ERROR = 121
+"""Exit status of a runner whose device failed: what was asked of it after that cannot be told from what came before."""
+
+OUTRAN = 122
+"""Status of a sealed call that took longer to enqueue than the device was kept busy for, so that its time tells nothing."""
 
 GUARD_BYTES = 1 << 20
 """Untouchable address space before and after each window: more than a row of any task here, so that no read strides across it."""
@@ -52,6 +58,14 @@ class Loaded(Protocol):
         """Bytes of workspace that this call would need."""
         ...
 
+    def sample(self, go: protocol.Go, *, cold: bool) -> tuple[int, int]:
+        """One call between two events of a device: status, and nanoseconds between them. Asked of sealed kernels alone."""
+        ...
+
+    def capture(self, go: protocol.Go) -> bytes:
+        """What one call would launch, in JSON. Asked where there is a device."""
+        ...
+
     def serve(self, descriptor: int) -> None:
         """Answer GO and SIZE records in native code until there is another record; return at once where there is no such code."""
         ...
@@ -72,7 +86,7 @@ def _serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> 
     settings = json.loads(argument)
     module, function = settings["loader"].split(":")
     loaded = _load(getattr(importlib.import_module(module), function), descriptors, settings["entry"])
-    windows: list[Guarded] = []
+    windows: list[Mapped] = []
     while True:
         loaded.serve(sock.fileno())
         data, received, _, _ = socket.recv_fds(sock, protocol.MAX_RECORD, 64)
@@ -86,6 +100,11 @@ def _serve(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> 
             sock.send(protocol.encode_done(protocol.Done(request.seq, 0, 0)))
         elif request.kind is protocol.Kind.SIZE:
             sock.send(protocol.encode_bytes(request.seq, loaded.workspace_size(request)))
+        elif request.kind is protocol.Kind.CAPTURE:
+            sock.send(loaded.capture(request))
+        elif request.kind in (protocol.Kind.SAMPLE, protocol.Kind.WARM):
+            status, taken_ns = loaded.sample(request, cold=request.kind is protocol.Kind.SAMPLE)
+            sock.send(protocol.encode_done(protocol.Done(request.seq, status, taken_ns)))
         else:
             start = time.perf_counter_ns()
             status = loaded.run(request)
@@ -110,6 +129,20 @@ def _load(load: Any, descriptors: Sequence[int], entry: str) -> Loaded:
         os.write(2, f"cannot load the kernel: {error}\n".encode())
         os._exit(REFUSED_TO_LOAD)
     return loaded
+
+
+class Mapped(Protocol):
+    """A window as a runner holds it.
+
+    Attributes:
+        address: Of its first byte.
+    """
+
+    address: int
+
+    def close(self) -> None:
+        """Unmap it."""
+        ...
 
 
 class Guarded:
@@ -186,10 +219,12 @@ def _map(address: int | None, size: int, protection: int, flags: int, descriptor
     return found
 
 
-def _bind(loaded: Loaded, bind: protocol.Bind, descriptors: Sequence[int]) -> list[Guarded]:
+def _bind(loaded: Loaded, bind: protocol.Bind, descriptors: Sequence[int]) -> list[Mapped]:
     waiting = list(descriptors)
     sizes = [*((spec.window_bytes, spec.read_only) for spec in bind.specs), (bind.workspace_bytes, False)]
-    windows = [Guarded(waiting.pop(0), size, read_only=read_only) if size else None for size, read_only in sizes]
+    # A device's windows are mapped by whoever knows the device.
+    mapped: Callable[..., Mapped] = getattr(loaded, "window", Guarded)
+    windows = [mapped(waiting.pop(0), size, read_only=read_only) if size else None for size, read_only in sizes]
     for left in waiting:
         os.close(left)
     *addresses, workspace = (window.address if window else 0 for window in windows)

@@ -20,15 +20,20 @@ import fcntl
 import math
 import mmap
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evokern.evaluator.call import protocol
+from evokern.sandbox.policy import Policy
 from evokern.task import Argument, DType, Role, Task
+
+if TYPE_CHECKING:
+    from evokern.evaluator.device.far import Far
 
 Bytes = NDArray[np.uint8]
 Tensor = NDArray[Any]
@@ -68,6 +73,10 @@ _SEALS, _SEAL_FUTURE_WRITE = 0x1 | 0x2 | 0x4, 0x10
 """F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW; F_SEAL_FUTURE_WRITE, which mappings that exist survive, since Linux 5.1; of linux/fcntl.h."""
 _F_ADD_SEALS = 1033
 
+_E4M3_NAN = 0x7F
+
+_MULTIPLE = re.compile(r"(?:(?P<factor>\d+) \* )?(?P<axis>\w+)")
+
 READ_ONLY = (Role.IN, Role.PARAMETER, Role.STATIC)
 """What a kernel may not write."""
 
@@ -75,12 +84,68 @@ NUMPY: dict[DType, np.dtype[Any]] = {
     DType.FLOAT32: np.dtype(np.float32),
     DType.FLOAT16: np.dtype(np.float16),
     DType.BFLOAT16: np.dtype(np.uint16),
+    DType.FLOAT8_E4M3FN: np.dtype(np.uint8),
     DType.INT64: np.dtype(np.int64),
     DType.INT32: np.dtype(np.int32),
     DType.INT8: np.dtype(np.int8),
     DType.BOOL: np.dtype(np.bool_),
 }
-"""How elements lie in memory; bfloat16, which numpy lacks, as its bits."""
+"""How elements lie in memory; bfloat16 and float8_e4m3fn, which numpy lacks, as their bits."""
+
+
+class Memory(Protocol):
+    """Where windows live: on the host, where judge and runner share pages, or on a device (`evokern.evaluator.device.memory`).
+
+    Attributes:
+        policy: Of the slots whose runners use it.
+    """
+
+    policy: Policy
+
+    def window(self, size: int, reach: int, *, read_only: bool) -> Window:
+        """See `Window`."""
+        ...
+
+    def publish(self, frame: Frame, placed: Sequence[Placed]) -> None:
+        """Let the runner see what was written for a call; it is frozen."""
+        ...
+
+    def far(self, one: Placed) -> Far | None:
+        """A tensor that is too large to travel; None for one that is seen where it is written."""
+        ...
+
+    def retire(self, frame: Frame, placed: Sequence[Placed]) -> None:
+        """Return when the device has done what the runner asked for before it said that it was done."""
+        ...
+
+    def collect(self, frame: Frame, placed: Sequence[Placed]) -> None:
+        """See what the runner left; it is frozen."""
+        ...
+
+
+class HostMemory:
+    """Pages that both sides have mapped: what is written is seen."""
+
+    policy = Policy.KERNEL
+
+    def window(self, size: int, reach: int, *, read_only: bool) -> Window:
+        """See `Memory`."""
+        return Window(size, reach, read_only=read_only)
+
+    def publish(self, frame: Frame, placed: Sequence[Placed]) -> None:
+        """Nothing is to be done."""
+
+    def far(self, one: Placed) -> None:
+        """None: everything is seen where it is written."""
+
+    def retire(self, frame: Frame, placed: Sequence[Placed]) -> None:
+        """Nothing is to be done."""
+
+    def collect(self, frame: Frame, placed: Sequence[Placed]) -> None:
+        """Nothing is to be done."""
+
+
+HOST = HostMemory()
 
 
 class Window:
@@ -124,6 +189,7 @@ class Placed:
         place: As it is sent.
         view: The elements, strided, on the window; a 0-d array for scalars.
         window: The whole window; None for scalars.
+        memory: Where the window lives.
     """
 
     argument: Argument
@@ -131,6 +197,11 @@ class Placed:
     place: protocol.Place
     view: Tensor
     window: Window | None
+    memory: Memory = field(default_factory=lambda: HOST)
+
+    def far(self) -> Far | None:
+        """The tensor where it is too large to travel; None for one that is seen where it is written."""
+        return self.memory.far(self)
 
     @property
     def extent(self) -> int:
@@ -158,10 +229,13 @@ class Frame:
         dtype: Element type of the run.
         shapes: Axes of every workload that will be called.
         trusted: Whether the other side may write all windows, as no kernel may.
+        memory: Where the windows live.
     """
 
-    def __init__(self, task: Task, dtype: DType, shapes: Sequence[Mapping[str, int]], *, trusted: bool = False) -> None:
-        self.task, self.dtype, self.shapes = task, dtype, shapes
+    def __init__(
+        self, task: Task, dtype: DType, shapes: Sequence[Mapping[str, int]], *, trusted: bool = False, memory: Memory = HOST
+    ) -> None:
+        self.task, self.dtype, self.shapes, self.memory = task, dtype, shapes, memory
         arguments = [argument for argument in task.arguments if not argument.is_scalar]
         visible = [dict(workload.axes) for workload in task.search]
         reach = {a.name: _with_slack(max(_padded_elements(a.shape_for(axes)) for axes in shapes), a.dtype_for(dtype)) for a in arguments}
@@ -175,7 +249,7 @@ class Frame:
         }
         whole = sum(sizes.values()) <= WHOLE_BYTES
         self.windows: dict[str, Window] = {
-            a.name: Window(sizes[a.name], sizes[a.name] if whole else reach[a.name], read_only=a.role in READ_ONLY and not trusted)
+            a.name: memory.window(sizes[a.name], sizes[a.name] if whole else reach[a.name], read_only=a.role in READ_ONLY and not trusted)
             for a in arguments
         }
         self.workspace: Window | None = None
@@ -201,7 +275,7 @@ class Frame:
         self.workspace_bytes = size
         reach = size if wanted is None else max(wanted[shape_of(axes)] for axes in self.shapes)
         room = _round_up(size + 2 * SLACK_BYTES)
-        self.workspace = Window(room, room if room <= WHOLE_BYTES else reach + 2 * SLACK_BYTES)
+        self.workspace = self.memory.window(room, room if room <= WHOLE_BYTES else reach + 2 * SLACK_BYTES, read_only=False)
 
     def place_workspace(self, word: Bytes, rng: np.random.Generator) -> None:
         """Choose where the workspace of the call that was placed last begins, and fill it and what lies beside it.
@@ -268,7 +342,7 @@ class Frame:
         window = self.windows[argument.name]
         offset = _offset(window.size, extent(shape, strides) * kind.itemsize, step, rng)
         view: Tensor = np.ndarray(shape, kind, window.bytes.data, offset, [s * kind.itemsize for s in strides])
-        return Placed(argument, dtype, protocol.Place(offset, shape, strides), view, window)
+        return Placed(argument, dtype, protocol.Place(offset, shape, strides), view, window, self.memory)
 
     def close(self) -> None:
         """Give all windows back."""
@@ -297,10 +371,21 @@ def _most_elements(task: Task, argument: Argument) -> int:
     highest = {axis: high for axis, _, high in task.held_out.axes}
     corner = argument.shape_for(highest)
     elements, leading = math.prod(corner), math.prod(corner[:-1])
-    if set(argument.shape) <= set(highest) and len(set(argument.shape)) == len(argument.shape):
+    times = _multiples(argument.shape, highest)
+    if times is not None:
         # Each axis occurs once at most: their product is bounded.
-        elements, leading = (min(count, task.held_out.max_elements) for count in (elements, leading))
+        elements = min(elements, math.prod(times) * task.held_out.max_elements)
+        leading = min(leading, math.prod(times[:-1]) * task.held_out.max_elements)
     return max(elements + PAD_ELEMENTS * leading, WIDE_ELEMENTS) if len(corner) > 1 else elements
+
+
+def _multiples(shape: Sequence[str], axes: Mapping[str, int]) -> list[int] | None:
+    """How many times an axis each dimension is, where each is a multiple of another axis, such as `2 * half`; None elsewhere."""
+    matches = [_MULTIPLE.fullmatch(text) for text in shape]
+    names = {match["axis"] for match in matches if match}
+    if not names <= set(axes) or len(names) != len(shape):
+        return None
+    return [int(match["factor"] or 1) for match in matches if match]
 
 
 def _padded_elements(shape: Sequence[int]) -> int:
@@ -370,7 +455,10 @@ def sentinel_word(dtype: DType, rng: np.random.Generator) -> Bytes:
     cannot tell from what it finds that it is being judged.
     """
     word = np.frombuffer(bytearray(rng.bytes(dtype.itemsize)), np.uint8)
-    if dtype.is_float and rng.integers(2):
+    if dtype is DType.FLOAT8_E4M3FN:
+        # A byte has one NaN of either sign and no infinity: it hides nothing, but no honest value equals it.
+        word[-1] = word[-1] | _E4M3_NAN if rng.integers(2) else word[-1] & 0xBF
+    elif dtype.is_float and rng.integers(2):
         # Exponent of all ones, and the first bit of the fraction.
         word[-1] |= 0x7E if dtype is DType.FLOAT16 else 0x7F
         word[-2] |= 0xC0 if dtype is not DType.FLOAT16 else 0
@@ -384,6 +472,8 @@ def is_unmistakable(dtype: DType, word: Bytes) -> bool:
     """Whether no honest value can equal a sentinel, so that one that is left was never written."""
     if not dtype.is_float:
         return False
+    if dtype is DType.FLOAT8_E4M3FN:
+        return bool(word[-1] & _E4M3_NAN == _E4M3_NAN)
     exponent = word[-1] & (0x7C if dtype is DType.FLOAT16 else 0x7F)
     return bool(exponent == (0x7C if dtype is DType.FLOAT16 else 0x7F) and (dtype is DType.FLOAT16 or word[-2] & 0x80))
 

@@ -10,6 +10,7 @@ values are taken from "values", outside the clock.
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import mmap
 import os
@@ -29,6 +30,7 @@ from evokern.errors import FREE, DiskFull, EvokernError, Unavailable
 from evokern.evaluator.call import protocol
 from evokern.evaluator.call.mapped import ENVIRONMENT, keep_memory_mapped
 from evokern.evaluator.call.runner import map_windows
+from evokern.evaluator.call.window import NUMPY
 from evokern.evaluator.reference.oracle import MAX_DATAGRAM, load_reference
 from evokern.task import DType, Role, Task
 
@@ -76,11 +78,12 @@ _TORCH_DTYPES = {
     (2, 32): "float32",
     (2, 16): "float16",
     (4, 16): "bfloat16",
+    (10, 8): "float8_e4m3fn",
     (6, 8): "bool",
 }
 
 
-def argument(task: Task, variant: str, *, threads: int = 1, cache: Path | None = None) -> bytes:
+def argument(task: Task, variant: str, *, threads: int = 1, cache: Path | None = None, device_entry: str = "") -> bytes:
     """The argument that `serve` is started with.
 
     Args:
@@ -88,10 +91,11 @@ def argument(task: Task, variant: str, *, threads: int = 1, cache: Path | None =
         variant: Name from `VARIANTS`, or `IDLE`.
         threads: Threads granted.
         cache: Folder for compiled code, kept across runs; None for a fresh one.
+        device_entry: See `Machine.device_entry`.
     """
     outputs = [a.role is Role.OUT for a in task.arguments]
     settings = {"reference": task.reference, "variant": variant, "threads": threads, "outputs": outputs, "policy": task.policy}
-    return json.dumps({**settings, "cache": None if cache is None else str(cache)}).encode()
+    return json.dumps({**settings, "cache": None if cache is None else str(cache), "device_entry": device_entry}).encode()
 
 
 class Baseline:
@@ -135,7 +139,7 @@ class Baseline:
         for output, place in zip(self._task.arguments, go.places, strict=True):
             if output.role in (Role.OUT, Role.INOUT):
                 kind = output.dtype_for(self._dtype)
-                places.append((output.name, size, place.shape, np.dtype("u2" if kind is DType.BFLOAT16 else str(kind))))
+                places.append((output.name, size, place.shape, NUMPY[kind]))
                 size += -(-int(np.prod(place.shape)) * kind.itemsize // _ALIGNMENT) * _ALIGNMENT
         descriptor = os.memfd_create("values", os.MFD_CLOEXEC)
         try:
@@ -204,18 +208,20 @@ class _Opponent:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = settings["cache"]
             # Every slot has a user id of its own, and the next one must be able to use what this one compiled.
             os.umask(0)
+            os.environ["TRITON_CACHE_DIR"] = f"{settings['cache']}/triton"
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = ENVIRONMENT["TORCHINDUCTOR_COMPILE_THREADS"]
         import torch
 
         torch.set_num_threads(settings["threads"])
         torch.set_float32_matmul_precision("high" if settings["policy"] == "tf32" else "highest")
         self.torch = torch
+        self.device = _device(settings["device_entry"])
         self.outputs: list[bool] = settings["outputs"]
         self.options = VARIANTS.get(settings["variant"])
         reference: Callable[..., Any] = _nothing if settings["variant"] == IDLE else load_reference(settings["reference"])["run"]
         self.run = reference if self.options is None else self._compiled(reference)
         self.reserved = 0
-        self.windows: list[mmap.mmap | None] = []
+        self.windows: list[Any] = []
         self.specs: tuple[protocol.Spec, ...] = ()
         self.prepared: set[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]] = set()
         self.mode = torch.inference_mode()
@@ -232,27 +238,52 @@ class _Opponent:
         torch._dynamo.config.recompile_limit = _RECOMPILE_LIMIT
         torch._dynamo.config.accumulated_recompile_limit = _RECOMPILE_LIMIT
         torch._dynamo.config.fail_on_recompile_limit_hit = True
-        compiled: Callable[..., Any] = torch.compile(reference, fullgraph=True, **(self.options or {}))
+        options = dict(self.options or {})
+        if self.device is not None and "mode" in options:
+            # Graphs of the framework's own copy inputs to addresses that they know; windows are elsewhere in every allocation.
+            options["mode"] += "-no-cudagraphs"
+        compiled: Callable[..., Any] = torch.compile(reference, fullgraph=True, **options)
         return compiled
 
     def bind(self, bind: protocol.Bind, descriptors: Sequence[int]) -> None:
-        self.windows = map_windows(bind, descriptors)
+        self.windows = map_windows(bind, descriptors) if self.device is None else self._imported(bind, descriptors)
         self.specs = bind.specs
+
+    def _imported(self, bind: protocol.Bind, descriptors: Sequence[int]) -> list[Any]:
+        waiting = list(descriptors)
+        sizes = [*(spec.window_bytes for spec in bind.specs), bind.workspace_bytes]
+        return [self.device.window(waiting.pop(0), size) if size else None for size in sizes]
 
     def go(self, sock: socket.socket, request: protocol.Go) -> None:
         """The timed path: run, say so, and only then drop the outputs."""
         start = time.perf_counter_ns()
-        outputs, status = None, 0
+        outputs, status, taken_ns = None, 0, 0
         if self._key(request) not in self.prepared:
             status = NOT_PREPARED
         else:
             try:
-                outputs = self.run(*self._inputs(request))
+                if request.kind is protocol.Kind.GO:
+                    outputs = self._run_to_its_end(request)
+                else:
+                    status, taken_ns = self._sampled(request)
             except Exception as error:
                 status = FAILED
                 os.write(2, f"the baseline failed: {type(error).__name__}: {error}\n".encode()[:2000])
-        sock.send(protocol.encode_done(protocol.Done(request.seq, status, time.perf_counter_ns() - start)))
+        sock.send(protocol.encode_done(protocol.Done(request.seq, status, taken_ns or time.perf_counter_ns() - start)))
         del outputs
+
+    def _run_to_its_end(self, request: protocol.Go) -> Any:
+        outputs = self.run(*self._inputs(request))
+        if self.device is not None:
+            self.device.synchronise()
+        return outputs
+
+    def _sampled(self, request: protocol.Go) -> tuple[int, int]:
+        inputs = self._inputs(request)
+        found: tuple[int, int] = self.device.sample(
+            lambda: self.run(*inputs), self._key(request), cold=request.kind is protocol.Kind.SAMPLE
+        )
+        return found
 
     def answer(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
         go = protocol.decode_request(bytes.fromhex(request["go"]))
@@ -282,6 +313,10 @@ class _Opponent:
 
     def _warm(self, go: protocol.Go) -> None:
         """Call until calls take no page faults any more."""
+        if self.device is not None:
+            for _ in range(_MOST_WARM_CALLS // 4):
+                self._run_to_its_end(go)
+            return
         moved = sum(_extent(p) * s.bits // 8 for s, p in zip(self.specs, go.places, strict=True))
         wanted = min(_HEAP_FACTOR * moved, _MOST_RESERVED)
         if wanted > self.reserved:
@@ -316,13 +351,25 @@ class _Opponent:
         parts = zip(self.specs, self.windows, go.places, self.outputs, strict=False)
         return [self._input(spec, window, place) for spec, window, place, out in parts if not out]
 
-    def _input(self, spec: protocol.Spec, window: mmap.mmap | None, place: protocol.Place) -> torch.Tensor | float | int:
+    def _input(self, spec: protocol.Spec, window: Any, place: protocol.Place) -> torch.Tensor | float | int:
         if window is None:
             return _scalar(spec, place.scalar)
         kind = getattr(self.torch, _TORCH_DTYPES[spec.code, spec.bits])
+        if self.device is not None:
+            bytes_ = self.device.part(window, place.offset, _extent(place) * spec.bits // 8)
+            on_device: torch.Tensor = bytes_.view(kind).as_strided(place.shape, place.strides)
+            return on_device
         # A tensor that begins at its first element: a storage offset would be one more thing for compiled code to depend on.
         flat = self.torch.frombuffer(window, dtype=kind, count=_extent(place), offset=place.offset)
         return flat.as_strided(place.shape, place.strides)
+
+
+def _device(entry: str) -> Any:
+    """What holds a device's windows here, by `module:Class`; None where windows are the host's memory."""
+    if not entry:
+        return None
+    module, name = entry.split(":")
+    return getattr(importlib.import_module(module), name)()
 
 
 def _nothing(*inputs: Any) -> None:

@@ -9,7 +9,7 @@ Far from 0 an honest kernel may be off by what its inputs' own rounding would ex
 |m| u where exp(x - m) is exact. The oracle therefore evaluates the reference on `NEARBY` inputs a unit round-off away, and what
 that changes is allowed too (`allowance`): the backward error of Higham, Accuracy and Stability of Numerical Algorithms, 1.5.
 
-Runs in the oracle's process; torch is handed in.
+Runs in the oracle's process; torch is handed in. Values are drawn on the device that chance is of.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def rows(torch: Any, base: torch.Tensor, generator: torch.Generator) -> torch.Te
     flat = base.double().reshape(base.shape[0], -1)
     result = flat.clone()
     kinds = list(_EDGES.values())
-    first = int(torch.randint(len(kinds), (), generator=generator))
+    first = int(torch.randint(len(kinds), (), generator=generator, device=generator.device))
     for number in range(len(kinds)):
         chosen = slice((number + first) % len(kinds), None, len(kinds))
         if flat[chosen].numel():
@@ -109,7 +109,7 @@ def some_large(torch: Any, values: torch.Tensor, generator: torch.Generator) -> 
         generator: Chance.
     """
     flat = values.double().reshape(-1)
-    chosen = torch.randperm(flat.numel(), generator=generator)[: max(1, flat.numel() // 4)]
+    chosen = torch.randperm(flat.numel(), generator=generator, device=generator.device)[: max(1, flat.numel() // 4)]
     share = 1 - _uniform(torch, chosen.double(), generator) / 2
     flat[chosen] = flat[chosen].sign() * share * LARGE_FACTOR * flat.square().mean().sqrt()
     return flat.to(values.dtype).reshape(values.shape)
@@ -126,7 +126,7 @@ def nearby(torch: Any, values: torch.Tensor, unit: float, generator: torch.Gener
         unit: Unit round-off.
         generator: Chance of the signs.
     """
-    signs = 2 * torch.randint(2, values.shape, generator=generator, dtype=torch.int8) - 1
+    signs = 2 * torch.randint(2, values.shape, generator=generator, device=generator.device, dtype=torch.int8) - 1
     if values.ndim and values.shape[-1] > 1:
         largest = values.topk(2, dim=-1).indices
         signs.scatter_(-1, largest[..., 1:], -signs.gather(-1, largest[..., :1]))
@@ -149,7 +149,18 @@ def allowance(expected: Floats, changed: Sequence[Floats], edge: NDArray[np.intp
             moved = np.abs(values.reshape(rows.shape) - rows)
             moved[~np.isfinite(moved)] = np.inf
             np.maximum(largest, moved.max(axis=1, initial=0.0), out=largest)
-    if rows.shape[1] < FEW:
+    return allowed(largest, rows.shape[1], edge)
+
+
+def allowed(largest: Floats, columns: int, edge: NDArray[np.intp]) -> Floats:
+    """The same from the largest change of each output row.
+
+    Args:
+        largest: [rows].
+        columns: Elements of an output row.
+        edge: See `allowance`.
+    """
+    if columns < FEW:
         largest = _over_rows_alike(largest, np.repeat(edge, len(largest) // len(edge)))
     return ROUNDINGS * largest
 
@@ -186,13 +197,13 @@ def _over_rows_alike(largest: Floats, edge: NDArray[np.intp]) -> Floats:
 
 
 def _uniform(torch: Any, like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    values: torch.Tensor = torch.rand(like.shape, generator=generator, dtype=like.dtype)
+    values: torch.Tensor = torch.rand(like.shape, generator=generator, device=generator.device, dtype=like.dtype)
     return values
 
 
 def _masked(torch: Any, z: torch.Tensor, generator: torch.Generator, dtype: Any) -> torch.Tensor:
     hidden = _uniform(torch, z, generator) < 0.5  # noqa: PLR2004 - half
-    hidden[:, int(torch.randint(z.shape[1], (), generator=generator))] = False
+    hidden[:, int(torch.randint(z.shape[1], (), generator=generator, device=generator.device))] = False
     return z.masked_fill(hidden, -torch.inf)
 
 

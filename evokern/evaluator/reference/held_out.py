@@ -98,7 +98,8 @@ def sweep(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
     A kernel that is wrong on a range of an axis's sizes, whatever the other axes, is met there with certainty where the range has
     no end and begins at half of what the axis reaches or sooner, or at a power of two; and, of the inner axis, where it holds all
     from some size beyond a tile to its double, as when an index loses its sign. Sizes of one axis leave remainders by `TILE` in a
-    secret order that leaves none out, so that a kernel which is wrong on one tail is met wherever an axis has so many strata.
+    secret order that leaves none out, so that a kernel which is wrong on one tail is met wherever an axis has so many strata. Each
+    of the `corners`, where few rows or a short one are special, is met in every layout.
 
     Args:
         task: Gives ranges and layouts.
@@ -117,7 +118,25 @@ def sweep(task: Task, key: bytes, epoch: int) -> list[HeldOutWorkload]:
         if axes is not None:
             taken.add(axes)
             swept.append(HeldOutWorkload(axes, layouts[(first + index) % len(layouts)], timed_hint=False))
-    return swept
+    return swept + _cornered(task, key, context, taken)
+
+
+def _cornered(task: Task, key: bytes, context: bytes, taken: set[tuple[tuple[str, int], ...]]) -> list[HeldOutWorkload]:
+    found = []
+    for corner in corners(task):
+        for layout in task.held_out.layouts:
+            chance = _Chance(key, context + f"{corner[0]} {layout}".encode())
+            axes = _found_within(task, chance, corner, chance.below(TILE), taken)
+            if axes is not None:
+                taken.add(axes)
+                found.append(HeldOutWorkload(axes, layout, timed_hint=False))
+    return found
+
+
+def corners(task: Task) -> list[tuple[str, int, int]]:
+    """Axis, least and largest size where kernels treat few rows, or rows below a tile, in a way of their own."""
+    ends = [(axis, low, min(high, TILE if axis == task.axes[-1] else FEW_ROWS)) for axis, low, high in task.held_out.axes]
+    return [(axis, low, end) for axis, low, end in ends if low <= end]
 
 
 def strata(task: Task) -> list[tuple[str, int, int]]:
@@ -139,8 +158,8 @@ def strata(task: Task) -> list[tuple[str, int, int]]:
 
 
 def most_workloads(task: Task) -> int:
-    """How many held-out workloads an epoch has, those of `sweep` included."""
-    return task.held_out.count + len(strata(task))
+    """How many held-out workloads an epoch has at most, those of `sweep` included."""
+    return task.held_out.count + len(strata(task)) + len(corners(task)) * len(task.held_out.layouts)
 
 
 def entropy_bits(task: Task) -> float:
@@ -213,7 +232,7 @@ def _long_and_odd(task: Task, chance: _Chance) -> dict[str, int]:
     """All axes odd, long."""
     low, high = _long_inner(task)
     axes = _filled(task, chance, {task.axes[-1]: chance.spread(low, high) | 1})
-    return {axis: value | 1 for axis, value in axes.items()}
+    return {axis: value | 1 if value < _range(task.held_out, axis)[1] else value - 1 + value % 2 for axis, value in axes.items()}
 
 
 def _below_a_tile(task: Task, chance: _Chance) -> dict[str, int]:
@@ -268,7 +287,8 @@ def _filled(task: Task, chance: _Chance, fixed: Mapping[str, int]) -> dict[str, 
         if axis not in axes:
             low, high = _range(task.held_out, axis)
             room = task.held_out.max_elements / math.prod(axes.values())
-            axes[axis] = min(high, max(low, chance.between(math.ceil(LONG_SHARE * room) + 1, math.floor(room))))
+            most = math.floor(room)
+            axes[axis] = min(high, max(low, chance.between(min(math.ceil(LONG_SHARE * room) + 1, most), most)))
     return axes
 
 

@@ -25,10 +25,16 @@ samples that are taken again, each on another set."""
 
 FEWEST_SETS = 12
 BASE_BYTES = 1 << 30
-"""Memory for the base sets of one workload; where sixteen need more there are fewer."""
+"""Memory for the base sets of one workload; where sixteen need more there are fewer.
 
-KEPT_BYTES = 2 << 30
-"""Memory for sets that are not base sets; the least recently used go first."""
+Twelve are as few as a measurement can do with: half of them go to each of two, and of six one is for the warm call, four for two blocks
+of two pairs, and one for a sample that is taken again. A process then sees none twice. Rows lie in another secret order in every call,
+where the task's rows are independent, so that a kernel which keeps what it saw in its own memory has rows to look for and not sets.
+"""
+
+KEPT_BYTES, KEPT_BYTES_OF_DEVICES = 2 << 30, 8 << 30
+"""Memory for sets that are not base sets; the least recently used go first. A device's workloads are larger, and of theirs the inputs
+alone are here."""
 
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
 """By which scalars of fixed value are multiplied, all of one draw by the same: a lower bound stays below the upper one."""
@@ -84,7 +90,8 @@ class Shelf:
             self._kept[key] = (
                 self._with_other_scalars(axes, seed) if distribution == edges.SCALARS else self.oracle.draw(axes, distribution, seed)
             )
-            while len(self._kept) > 1 and sum(s.nbytes for s in self._kept.values()) > KEPT_BYTES:
+            most = KEPT_BYTES_OF_DEVICES if self.oracle.on_device else KEPT_BYTES
+            while len(self._kept) > 1 and sum(s.nbytes for s in self._kept.values()) > most:
                 self._kept.popitem(last=False)[1].release()
         self._kept.move_to_end(key)
         return self._kept[key]

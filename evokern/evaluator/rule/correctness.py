@@ -3,7 +3,8 @@
 With e the error against a float64 oracle, y its value, u the unit round-off, K the length of the longest sum and s the size
 of what was added up, an output passes where all of these hold:
 
-(a) every |e| <= element (u_out |y| + u_acc sqrt(K) s + c), with c what its row moves by where the inputs are rounded once;
+(a) every |e| <= element (u_out |y| + u_acc sqrt(K) s + c) + terms u_out s, with c what its row moves by where the inputs are
+    rounded once, and terms 0 unless the task says otherwise;
 (b) RMS(e) <= rms_reference RMS(e_ref) + rms_floor u_out RMS(y), with e_ref the worst of the references' own errors, of one
     rounding of every input, of a few of y in the accumulator's precision, and of one of t where a task tells it;
 (c) the mean of e is within bias_sigma standard errors of zero or of a reference's, or it is below bias_floor u_out mean|y|
@@ -30,6 +31,12 @@ too, where every reference is exact. s and t, which a task's `magnitude` tells, 
 By the same analysis a kernel is as good as the exact one on inputs that were rounded: exp2(x log2(e) - m log2(e)) is off by
 |m| u where exp(x - m) is exact. What that changes the oracle finds by doing it (`oracle`), at the edges of values with
 more room (`edges`).
+
+Kernels of the field round the probabilities of an attention, or weights that they dequantise, to the run's type before they
+multiply by them; each term is then off by u_out of itself, and a sum that happens to be near 0 by far more than u_out of it. A
+task whose terms may be rounded so says `terms`.
+
+Whole numbers, such as indices, are exact or wrong.
 
 Everything is numpy in float64, in blocks of rows that stay in the cache.
 """
@@ -74,9 +81,26 @@ ROUNDING = 0.5
 REPEAT_SHARE = 0.25
 """Share of the element bound by which two calls on the same values may differ."""
 
-_SMALLEST = {DType.FLOAT32: 2.0**-126, DType.BFLOAT16: 2.0**-126, DType.FLOAT16: 2.0**-24}
+_SMALLEST = {DType.FLOAT32: 2.0**-126, DType.BFLOAT16: 2.0**-126, DType.FLOAT16: 2.0**-24, DType.FLOAT8_E4M3FN: 2.0**-9}
 _LARGEST = {DType.FLOAT32: float(np.finfo(np.float32).max), DType.BFLOAT16: 3.3895313892515355e38, DType.FLOAT16: 65504.0}
+_LARGEST |= {DType.FLOAT8_E4M3FN: 448.0}
+_WHOLE = 0.5  # whole numbers that differ are off by twice as much
+_SMALLEST |= {dtype: _WHOLE for dtype in DType if not dtype.is_float}
 _PROBE = 4096
+
+
+def _e4m3_values() -> Array:
+    """What each byte is as float8_e4m3fn, float32 [256]: 4 bits of exponent, 3 of fraction, no infinity, NaN where all seven are set.
+
+    Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433.
+    """
+    bits = np.arange(256)
+    sign, exponent, fraction = np.where(bits & 0x80, -1.0, 1.0), bits >> 3 & 0xF, bits & 7
+    size = np.where(exponent == 0, np.ldexp(fraction, -9), np.ldexp(8 + fraction, exponent - 10))
+    return np.where(bits & 0x7F == 0x7F, np.nan, sign * size).astype(np.float32)  # noqa: PLR2004 - all seven
+
+
+_E4M3_VALUES = _e4m3_values()
 _NO_LIMIT = 1e12
 
 
@@ -142,9 +166,11 @@ def as_rows(array: Array) -> Array:
 
 
 def as_float(array: Array, dtype: DType) -> Array:
-    """Values of an array that may hold bfloat16 as its bits (uint16), in a type that numpy can add."""
+    """Values of an array that may hold bfloat16 (uint16) or float8_e4m3fn (uint8) as its bits, in a type that numpy can add."""
     if dtype is DType.BFLOAT16 and array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
+    if dtype is DType.FLOAT8_E4M3FN and array.dtype == np.uint8:
+        return _E4M3_VALUES[array]
     return array
 
 
@@ -213,7 +239,7 @@ def rows_within(
         share: Of the bound.
     """
     found, values = as_rows(actual), as_rows(expected)
-    bound, within = _Bound(scale, reduction, tolerance, dtype, FLOAT32_ROUNDOFF), np.empty(len(values), np.bool_)
+    bound, within = Bound(scale, reduction, tolerance, dtype, FLOAT32_ROUNDOFF), np.empty(len(values), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
         for block in _blocks(values.shape):
             error = np.abs(as_float(found[block], dtype) - values[block])
@@ -235,6 +261,7 @@ def judge_output(
     sentinel: int | None = None,
     rows: NDArray[np.intp] | None = None,
     order: NDArray[np.intp] | None = None,
+    alone: bool = False,
 ) -> Finding:
     """Whether one output passes the rule.
 
@@ -248,18 +275,20 @@ def judge_output(
         reference_error: Errors of eager and of every other reference on the same values; at least one.
         accumulate: u_acc.
         sentinel: Bit pattern that outputs were filled with, to tell an element that was not written from a wrong one.
-        rows: Rows of `actual` to judge; None for all. (a) then holds for these only, (b) and (c) over these.
+        rows: Rows of `actual` to judge, as `as_rows` counts them; None for all. (a) then holds for these only, (b) and (c) over these.
         order: Row of `expected` that each row of `actual` answers to; None where they agree.
+        alone: Whether `expected`, `scale` and `reference_error` are of `rows` alone, in that order, [len(rows), elements of a row].
 
     Returns:
         The finding; `where` and `detail` speak of rows of `actual`.
     """
-    if actual.shape != expected.shape:
+    if actual.shape != expected.shape and not alone:
         return Finding(False, Reason.SHAPE, math.inf, (), f"has shape {actual.shape}, should be {expected.shape}")
-    bound = _Bound(scale, reduction, tolerance, dtype, accumulate)
+    bound = Bound(scale, reduction, tolerance, dtype, accumulate)
     found, wanted = as_rows(actual), as_rows(expected)
     chosen = np.arange(len(found)) if rows is None else np.asarray(rows)
     source = chosen if order is None else np.asarray(order)[chosen]
+    source = np.arange(len(chosen)) if alone else source
     if not chosen.size or not found.shape[1]:
         return Finding(True)
 
@@ -319,7 +348,7 @@ def judge_repeat(
     Returns:
         The finding; `worst` is 0 exactly where the two are equal bit for bit.
     """
-    bound = _Bound(scale, reduction, tolerance, dtype, accumulate)
+    bound = Bound(scale, reduction, tolerance, dtype, accumulate)
     ours, theirs, values, worst = as_rows(first), as_rows(second), as_rows(expected), 0.0
     bits = np.dtype(f"u{first.dtype.itemsize}")
     with np.errstate(invalid="ignore", over="ignore"):
@@ -342,19 +371,36 @@ def judge_repeat(
     return Finding(True, worst=worst)
 
 
-class _Bound:
-    """Rule (a): the largest error an element may have."""
+class Bound:
+    """Rule (a): the largest error an element may have.
+
+    Args:
+        scale: Of the oracle's output.
+        reduction: K.
+        tolerance: Constants of the rule.
+        dtype: Element type of the output.
+        accumulate: u_acc.
+
+    Attributes:
+        value_factor: Share of |y| that is allowed.
+        scale_factor: Share of s.
+        smallest: What is allowed in any case.
+        is_exact: Whether nothing but the very value is right.
+    """
 
     def __init__(self, scale: Scale, reduction: int, tolerance: Tolerance, dtype: DType, accumulate: float) -> None:
         self.scale = scale
         self.value_factor = tolerance.element * dtype.unit_roundoff
-        self.scale_factor = tolerance.element * accumulate * math.sqrt(max(reduction, 1))
+        self.scale_factor = tolerance.element * accumulate * math.sqrt(max(reduction, 1)) + tolerance.terms * dtype.unit_roundoff
+        self.is_exact = not dtype.is_float
         # Below the smallest normal number results may be flushed to zero.
         self.smallest = _SMALLEST[dtype]
         self.magnitude = None if scale.magnitude is None else as_rows(scale.magnitude)
 
     def rows(self, values: Floats, at: slice | NDArray[np.intp]) -> Floats:
         """Bound of each element of these rows of the oracle's values, [len(at), elements of a row]."""
+        if self.is_exact:
+            return np.full(values.shape, self.smallest)
         bound = self._by_formula(values, at)
         if self.scale.allowance is not None:
             bound += self.scale.allowance[at][:, None]

@@ -6,29 +6,47 @@ values, so that a kernel which knows an answer by its pointer, or by their numbe
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evokern.evaluator.rule.trial import LARGE, Point, Trial, elements
 from evokern.evaluator.secrecy import Secret
 
-CHECK = (48, 80)
-"""Fewest and most calls of a check."""
 
-CONFIRMATION = (64, 192)
-"""The same of a confirmation, which few kernels reach; its long stays are the timed workloads' (`evokern.evaluator.timing.side`)."""
+@dataclass(frozen=True, slots=True)
+class Endurance:
+    """How much of it there is.
+
+    Attributes:
+        calls: Fewest and most.
+        pause_s: Shortest and longest time for which nothing happens, once, in the first half: a user's process is left alone now and
+            then, and a kernel must be right after that.
+    """
+
+    calls: tuple[int, int]
+    pause_s: tuple[float, float]
+
+
+CHECK = Endurance((48, 80), (0.05, 0.4))
+"""Of a check."""
+
+CONFIRMATION = Endurance((64, 192), (0.2, 2.4))
+"""Of a confirmation, which few kernels reach; its long stays are the timed workloads' (`evokern.evaluator.timing.side`)."""
 
 SAME_PLACE = (2, 7)
 """Fewest and most calls in a row at the same addresses."""
 
 
-def endure(trial: Trial, points: Sequence[Point], secret: Secret, bounds: tuple[int, int]) -> float:
+def endure(trial: Trial, points: Sequence[Point], secret: Secret, amount: Endurance) -> float:
     """Call again and again.
 
     Args:
         trial: The runner.
         points: Calls to choose from; those of the smallest workload are taken.
-        secret: Chance of number, order, places.
-        bounds: Fewest and most calls.
+        secret: Chance of number, order, places, and of the pause.
+        amount: How much of it.
 
     Returns:
         The worst error as a share of what is allowed.
@@ -40,12 +58,16 @@ def endure(trial: Trial, points: Sequence[Point], secret: Secret, bounds: tuple[
     least = min(elements(trial.task, p.axes) for p in points)
     short = [p for p in points if elements(trial.task, p.axes) == least]
     # Where even the smallest workload is a long one, all calls are like those of the check itself.
-    left = int(rng.integers(*bounds, endpoint=True)) if least < LARGE else SAME_PLACE[1]
+    left = int(rng.integers(*amount.calls, endpoint=True)) if least < LARGE else SAME_PLACE[1]
+    pause_at = int(rng.integers(left // 2, left))
     worst, place = 0.0, 0
     while left > 0:
         place += 1
         point = short[int(rng.integers(len(short)))]
         for _ in range(min(left, int(rng.integers(*SAME_PLACE, endpoint=True)))):
+            if left == pause_at:
+                shortest, longest = map(math.log, amount.pause_s)
+                time.sleep(math.exp(rng.uniform(shortest, longest)))
             chosen = Point(point.axes, point.layout, *_other(short, point, int(rng.integers(len(short)))))
             worst = max(worst, trial.call(chosen, rng, places=secret.stream("place", place))[1])
             left -= 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator.call.caller import Fault
-from evokern.evaluator.call.exchange import Exchange, Rows, outputs
+from evokern.evaluator.call.exchange import Exchange, Rows, inexact, outputs
 from evokern.evaluator.call.window import is_written
 from evokern.evaluator.rule import correctness
 from evokern.evaluator.secrecy import Secret
@@ -38,12 +38,8 @@ def refuse_inexact(task: Task, exchange: Exchange) -> None:
     if "integers" not in task.laws or exchange.values.distribution != "integers":
         return
     for one in exchange.placed:
-        if is_written(one):
-            expected = exchange.values.expected[one.argument.name]
-            wanted = expected if exchange.rows is None else expected[exchange.rows]
-            held = np.abs(wanted) <= (1 / one.dtype.unit_roundoff if one.dtype.is_float else np.inf)
-            if (correctness.as_float(one.view, one.dtype)[held] != wanted[held]).any():
-                raise Fault(Verdict.WRONG, Reason.LAW, f"'{one.argument.name}' is not exact on whole numbers")
+        if is_written(one) and inexact(task, exchange, one):
+            raise Fault(Verdict.WRONG, Reason.LAW, f"'{one.argument.name}' is not exact on whole numbers")
 
 
 def refuse_mixed_rows(trial: Trial, point: Point, secret: Secret) -> None:
@@ -111,8 +107,7 @@ def _as_column(rows: NDArray[np.bool_], like: NDArray[np.generic]) -> NDArray[np
 def _refuse_changed(trial: Trial, exchange: Exchange, name: str, before: NDArray[np.generic], after: NDArray[np.generic]) -> None:
     values = exchange.values
     dtype = next(one.dtype for one in exchange.placed if one.argument.name == name)
-    finding = correctness.judge_repeat(
-        before, after, values.expected[name], values.scale[name], values.reduction, trial.task.tolerance, dtype
-    )
+    answer = values.of(name)
+    finding = correctness.judge_repeat(before, after, answer.expected, answer.scale, values.reduction, trial.task.tolerance, dtype)
     if not finding.ok:
         raise Fault(Verdict.WRONG, Reason.LAW, f"'{name}': only other rows of the inputs changed, but {finding.detail}")

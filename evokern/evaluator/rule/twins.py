@@ -61,11 +61,12 @@ def _equal(one: Outputs, two: Outputs) -> bool:
 def _refuse_apart(trial: Trial, one: Outputs, two: Outputs, values: InputSet) -> None:
     for argument in trial.task.outputs:
         name = argument.name
+        answer = values.of(name)
         finding = correctness.judge_repeat(
             one[name],
             two[name],
-            values.expected[name],
-            values.scale[name],
+            answer.expected,
+            answer.scale,
             values.reduction,
             trial.task.tolerance,
             argument.dtype_for(trial.dtype),

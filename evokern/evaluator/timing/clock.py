@@ -14,21 +14,23 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
 
-from evokern.evaluation import Measurement
+from evokern.evaluation import Clock, Measurement
 from evokern.evaluator.call.caller import Call
 from evokern.evaluator.call.contestant import Contestant, entered
+from evokern.evaluator.call.protocol import Kind
 from evokern.evaluator.reference.oracle import InputSet
 from evokern.evaluator.reference.sets import Shelf
 from evokern.evaluator.secrecy import Secret
 from evokern.evaluator.timing import series as of_series
 from evokern.evaluator.timing.contention import CONTENDED, MOST_VOID_US, VOID_US, cpu_pressure, waited
 from evokern.evaluator.timing.contest import Contest
-from evokern.evaluator.timing.eviction import Evictor
+from evokern.evaluator.timing.eviction import Evicts
 from evokern.evaluator.timing.series import Series
 from evokern.evaluator.timing.side import BRIEF_SETS, Ages, Side
 from evokern.evaluator.timing.stopping import CLUSTERS, Stop, allocate_until, never
@@ -66,7 +68,7 @@ class JudgedClock:
     task: Task
     threads: int
     shelf: Shelf
-    evictor: Evictor
+    evictor: Evicts
     deadline: Callable[[Workload], float]
     null_ns: float = 0.0
     null_gap_ns: float = 0.0
@@ -120,8 +122,7 @@ class JudgedClock:
     def glance(self, contestant: Contestant, workload: Workload, secret: Secret, count: int = 5) -> float:
         """A quick look at a time, microseconds less the null: enough to tell what is long enough to be timed."""
         calls = self._calls(contestant, workload, secret.stream("glance", workload.name), count)
-        null_ns = self.null_ns if contestant.null_ns is None else contestant.null_ns
-        return max(median(self.time_ns(call) for call in calls) - null_ns, 0.0) / 1000
+        return max(median(self.time_ns(call) for call in calls) - self.null_of(contestant), 0.0) / 1000
 
     def _calls(self, contestant: Contestant, workload: Workload, rng: np.random.Generator, count: int) -> list[Call]:
         with entered(contestant, [workload]) as callers:
@@ -158,7 +159,7 @@ class JudgedClock:
             Fault: A contestant failed, waits instead of working, or wears out.
         """
         self.evictor.settle()
-        nulls = {c.name: c.null_ns for c in (who, opponent) if c.null_ns is not None}
+        nulls = {c.name: self.null_of(c) for c in (who, opponent)}
         series = {w.name: Series(self.null_ns, self.margin, nulls=nulls) for w in workloads}
         contest = Contest(self, who, opponent, series, only=only)
         ages = Ages(secret.stream("ages"))
@@ -168,20 +169,35 @@ class JudgedClock:
             self._pressure = cpu_pressure()
             contest.allocate(workloads, cluster, size, ages.draw(), secret.stream("cluster", cluster), longer=cluster in longer)
 
-        allocate_until(stop, allocate, contest.ratios, clusters=clusters, blocks=blocks)
-        if contest.seems_worn():
-            # One kernel in some hundred seems so by chance on a noisy machine: as many allocations again tell.
-            for cluster in range(contest.allocations, 2 * contest.allocations):
-                allocate(cluster, blocks)
+        try:
+            allocate_until(stop, allocate, contest.ratios, clusters=clusters, blocks=blocks)
+            if contest.seems_worn():
+                # One kernel in some hundred seems so by chance on a noisy machine: as many allocations again tell.
+                for cluster in range(contest.allocations, 2 * contest.allocations):
+                    allocate(cluster, blocks)
+        finally:
+            who.release()
+            opponent.release()
         contest.charge()
         return contest.series
+
+    def stock(self, contestant: Contestant, workloads: Sequence[Workload], cluster: int) -> None:
+        """Start a contestant's processes ahead of an allocation, where they would not be in each other's way."""
 
     def measurement(
         self, workload: Workload, who: str, series: Series, opponent: str, as_name: str, floor_us: float | None
     ) -> Measurement | None:
         """See `series.measurement`."""
         return of_series.measurement(
-            workload, who, series, opponent, as_name, null_ns=self.null_ns, resolution_ns=self.resolution_ns, floor_us=floor_us
+            workload,
+            who,
+            series,
+            opponent,
+            as_name,
+            null_ns=self.null_ns,
+            resolution_ns=self.resolution_ns,
+            floor_us=floor_us,
+            clock=self.name,
         )
 
     @property
@@ -196,7 +212,7 @@ class JudgedClock:
 
     def void(self, call: Call) -> str:
         """Why a call's time does not count; empty where it does."""
-        if self.threads > 1 or not self.null_ns:
+        if not self.by_cpu_time or not self.null_ns:
             return ""
         return "waited" if waited(self.beyond_ns(call), call.cpu_ns, contended=self.contended, slack_ns=self.slack_ns) else ""
 
@@ -213,9 +229,31 @@ class JudgedClock:
         """Wall time in which it neither worked nor queued, beyond that of a call of a kernel that never waits."""
         return gap_ns(call) - self.null_gap_ns
 
+    def null_of(self, contestant: Contestant) -> float:
+        """What is taken off the time of its calls, nanoseconds."""
+        return self.null_ns if contestant.null_ns is None else contestant.null_ns
+
+    def taking(self, *contestants: Contestant) -> AbstractContextManager[None]:
+        """For the length of a block, calls take the time that all of these can have."""
+        return nullcontext()
+
+    def kind(self, workload: Workload, *, evict: bool) -> Kind:
+        """What a call is asked for with: a device's clock has kinds of its own."""
+        return Kind.GO
+
+    @property
+    def by_cpu_time(self) -> bool:
+        """Whether a call takes the CPU time of its slot, which its wall time is then held against."""
+        return self.threads == 1
+
+    @property
+    def name(self) -> Clock:
+        """Whose clock it is."""
+        return Clock.JUDGED
+
     def time_ns(self, call: Call) -> float:
         """What a call took, the null not yet taken off."""
-        return call.cpu_ns if self.threads == 1 else call.span_ns
+        return call.cpu_ns if self.by_cpu_time else call.span_ns
 
 
 def gap_ns(call: Call) -> int:

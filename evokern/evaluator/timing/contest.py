@@ -91,6 +91,8 @@ class Contest:
             longer: Whether kernels make many untimed calls on each timed workload too (`Side.stay_longer`).
         """
         shapes = list({w.name: w for w in [*workloads, self.clock.brief]}.values())
+        for contestant in (self.who, self.opponent):
+            self.clock.stock(contestant, shapes, cluster)
         with entered(self.who, shapes) as ours, unblamed(self.opponent, shapes) as theirs:
             sides = [Side(self.clock, self.who, ours), Side(self.clock, self.opponent, theirs)]
             for side in sides:
@@ -146,7 +148,8 @@ class Contest:
                 raise fault if me.name == CANDIDATE else opponent_fault(me, fault)
 
     def _wear(self, me: Contestant, other: Contestant) -> Fault | None:
-        if keeps_memory(self.kept.get(me.name, []), self.counted.get(me.name, [])):
+        # The host memory of a sealed process is none of a candidate's.
+        if not me.sealed and keeps_memory(self.kept.get(me.name, []), self.counted.get(me.name, [])):
             return Fault(Verdict.QUARANTINED, Reason.WEAR, "its process keeps more memory with every call")
         name = self._slowing(me, other)
         return Fault(Verdict.QUARANTINED, Reason.WEAR, f"{name}: its calls become slower the more its process has made") if name else None
@@ -162,7 +165,7 @@ class Contest:
                 yield me, other
 
     def _waiting(self, me: Contestant, other: Contestant) -> Fault | None:
-        if self.clock.threads > 1:
+        if not self.clock.by_cpu_time:
             return None
         mine, theirs = self.calls.get(me.name, []), self.calls.get(other.name, [])
         void = [s.void_share(me.name) for s in self.series.values() if _void_by_itself(s, me.name, other.name)]

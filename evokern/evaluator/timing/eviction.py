@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,24 @@ CALM_PRESSURE = 0.2
 
 
 Words = NDArray[np.uint64]
+
+
+class Evicts(Protocol):
+    """Whoever empties caches.
+
+    Attributes:
+        bytes_per_ns: What the machine reads from memory at best; 0 where it is not known.
+    """
+
+    bytes_per_ns: float
+
+    def evict(self) -> None:
+        """Leave nothing of a call's inputs in them."""
+        ...
+
+    def settle(self) -> None:
+        """Find out what that takes, where it is not known."""
+        ...
 
 
 class Evictor:

@@ -188,6 +188,7 @@ def measurement(
     null_ns: float,
     resolution_ns: float,
     floor_us: float | None,
+    clock: Clock = Clock.JUDGED,
 ) -> Measurement | None:
     """What a series says of one contestant; None where no pair is valid.
 
@@ -200,6 +201,7 @@ def measurement(
         null_ns: Of the clock.
         resolution_ns: Of the clock.
         floor_us: Time below which the device cannot be, for `share`.
+        clock: Whose.
     """
     ratio = series.ratio(who, opponent)
     if ratio is None:
@@ -207,7 +209,7 @@ def measurement(
     time_us = median(series.times_ns(who)) / 1000
     return Measurement(
         workload=workload.name,
-        clock=Clock.JUDGED,
+        clock=clock,
         time_us=time_us,
         null_us=null_ns / 1000,
         resolution_us=resolution_ns / 1000,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evokern.errors import Unavailable
-from evokern.evaluation import Reason, Sample, Verdict
+from evokern.evaluation import INCUMBENT, Reason, Sample, Verdict
 from evokern.evaluator.call.caller import Call, Caller, Fault
 from evokern.evaluator.call.contestant import CANDIDATE, Contestant
 from evokern.evaluator.call.exchange import verify_all, verify_tiles, write
@@ -196,7 +196,7 @@ class Side:
             clock.evictor.evict()
         whole = bool(rng.integers(WHOLE) == 0) or whole
         try:
-            call = caller.call(exchange.placed, clock.deadline(workload))
+            call = caller.call(exchange.placed, clock.deadline(workload), clock.kind(workload, evict=evict))
             if not self.contestant.trusted and whole:
                 verify_all(task, caller, exchange)
             elif not self.contestant.trusted:
@@ -223,4 +223,6 @@ def opponent_fault(opponent: Contestant, fault: Fault) -> Exception:
     """
     if opponent.resident:
         return Unavailable(f"the process of '{opponent.name}' died: {fault.detail or fault.reason}")
-    return Fault(Verdict.INFRASTRUCTURE, Reason.OPPONENT, f"the opponent '{opponent.name}' failed: {fault.verdict}, {fault.reason}")
+    # What a kernel of the evaluator's own says is no candidate's text.
+    said = f": {fault.detail} {fault.log[-500:]}".rstrip() if opponent.trusted and opponent.name != INCUMBENT else ""
+    return Fault(Verdict.INFRASTRUCTURE, Reason.OPPONENT, f"the opponent '{opponent.name}' failed: {fault.verdict}, {fault.reason}{said}")

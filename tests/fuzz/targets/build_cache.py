@@ -6,8 +6,7 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from evokern_cpu import product
-
+from evokern.building import product
 from tests.fuzz.harness import halves
 
 _KEY = "k"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evokern.errors import SourceError
 from evokern.kernel import Kernel
-from evokern.syntax.flags import flags_of, with_flags
+from evokern.syntax.flags import FLAGS_BY_DIALECT, flags_of, with_flags
 from evokern.syntax.likeness import contained, fingerprint
 from evokern.syntax.normal import normal_form
 from evokern.syntax.tunables import tunables_of, with_values
@@ -19,7 +19,8 @@ def once(data: bytes) -> None:
         assert contained(own, own) == bool(own)
         assert Kernel(dialect, source).id == Kernel(dialect, source).id
         _tuned(source, dialect)
-    _flagged(source)
+    for dialect in FLAGS_BY_DIALECT:
+        _flagged(source, dialect)
 
 
 def _tuned(source: str, dialect: str) -> None:
@@ -33,10 +34,10 @@ def _tuned(source: str, dialect: str) -> None:
         assert {t.name for t in tunables_of(other, dialect)} == {t.name for t in tunables}
 
 
-def _flagged(source: str) -> None:
+def _flagged(source: str, dialect: str) -> None:
     try:
-        flags = flags_of(source)
+        flags = flags_of(source, dialect)
     except SourceError:
         return
-    assert flags_of(with_flags(source, flags)) == flags
-    assert flags_of(with_flags(source, ())) == ()
+    assert flags_of(with_flags(source, flags), dialect) == flags
+    assert flags_of(with_flags(source, ()), dialect) == ()

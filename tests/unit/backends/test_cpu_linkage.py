@@ -4,9 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from evokern_cpu import linkage, reading
+from evokern_cpu import reading
 from hypothesis import given
 from hypothesis import strategies as st
+
+from evokern.building import linkage
 
 HEAD = "Dynamic section at offset 0x3d88 contains 27 entries:\n"
 SYMBOL = "     5: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND execve@GLIBC_2.2.5 (2)\n"

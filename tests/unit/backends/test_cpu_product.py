@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from evokern_cpu import compiler, flags, product
-from evokern_cpu.product import Product
+from evokern_cpu import compiler, flags
 
+from evokern.building import product
+from evokern.building.product import Product
 from evokern.errors import Unavailable
 from evokern.kernel import Kernel
 
@@ -135,3 +136,30 @@ def test_compiler_elsewhere_is_shown_to_the_sandbox(monkeypatch: pytest.MonkeyPa
     assert (found.path, found.version, found.readable) == (str(program), "my c++ 1.0", (tmp_path,))
     program.write_text("#!/bin/sh\necho my c++ 1.0 \n")
     assert compiler.find().identity != found.identity
+
+
+def test_images_belong_to_their_product(tmp_path: Path) -> None:
+    stored = Product.store(tmp_path, "key", LIBRARY, {"a": "1"}, SEAL, {"image.bin": b"cubin", "image-2.bin": b"another"})
+    found = Product.find(tmp_path, "key", SEAL)
+    assert found == stored
+    assert [(file.name, file.read_bytes(), file.stat().st_mode & 0o222) for file in stored.images] == [
+        ("image-2.bin", b"another", 0),
+        ("image.bin", b"cubin", 0),
+    ]
+
+
+@pytest.mark.parametrize("harm", ["changed", "removed", "added", "renamed"])
+def test_a_product_whose_images_are_not_its_own_is_built_again(tmp_path: Path, harm: str) -> None:
+    (image,) = Product.store(tmp_path, "key", LIBRARY, {}, SEAL, {"image.bin": b"cubin"}).images
+    if harm == "changed":
+        image.chmod(0o644)
+        image.write_bytes(b"cubit")
+    elif harm == "removed":
+        image.unlink()
+    elif harm == "added":
+        image.with_name("image-2.bin").write_bytes(b"cubin")
+    else:
+        image.rename(image.with_name("image-2.bin"))
+    assert Product.find(tmp_path, "key", SEAL) is None
+    again = Product.store(tmp_path, "key", LIBRARY, {}, SEAL, {"image.bin": b"cubin"})
+    assert [file.read_bytes() for file in again.images] == [b"cubin"]

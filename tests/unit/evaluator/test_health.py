@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from evokern.evaluation import Reason, Verdict
 from evokern.evaluator import health
 from evokern.evaluator.call.caller import Fault
+from evokern.evaluator.call.protocol import Kind
 from evokern.evaluator.secrecy import fresh_secret
 from evokern.evaluator.statement import Health
 from evokern.task import Role
@@ -21,7 +22,7 @@ KNOWN_US = 100.0
 
 
 def placed(role: Role, values: list[float]) -> Any:
-    return SimpleNamespace(argument=SimpleNamespace(role=role), view=np.array(values, np.float32), window=object())
+    return SimpleNamespace(argument=SimpleNamespace(role=role), view=np.array(values, np.float32), window=object(), far=lambda: None)
 
 
 class Copier:
@@ -30,7 +31,7 @@ class Copier:
     def __init__(self, *, cpu_us: float = 110.0, wrong: bool = False, fault: Fault | None = None) -> None:
         self.cpu_us, self.wrong, self.fault = cpu_us, wrong, fault
 
-    def call(self, arguments: Any, seconds: float) -> Any:
+    def call(self, arguments: Any, seconds: float, kind: Any) -> Any:
         if self.fault:
             raise self.fault
         arguments[-1].view[...] = arguments[0].view + self.wrong
@@ -47,8 +48,11 @@ def probed(monkeypatch: pytest.MonkeyPatch, copier: Copier) -> Health:
     monkeypatch.setattr(health, "write", lambda *_, **__: SimpleNamespace(placed=windows))
     shelf: Any = SimpleNamespace(timed=lambda *_: None, count=lambda _: 12)
     anything: Any = None
+    clock: Any = SimpleNamespace(
+        task=None, null_ns=0.0, taking=lambda _: nullcontext(), kind=lambda *_, **__: Kind.GO, time_ns=lambda call: call.cpu_ns
+    )
     workload: Any = SimpleNamespace(name="w", axes=())
-    return health.probe(anything, anything, workload, shelf, fresh_secret(), known_us=KNOWN_US)
+    return health.probe(clock, anything, workload, shelf, fresh_secret(), known_us=KNOWN_US)
 
 
 def test_a_sound_machine_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,26 @@ import pytest
 from evokern import record
 from evokern.backend import Built
 from evokern.errors import UsageError
-from evokern.evaluation import BASELINE, Clock, Evaluation, Fingerprint, Measurement, Ratio, Reason, Rung, Tier, Verdict, evaluation_key
+from evokern.evaluation import (
+    BASELINE,
+    Bottleneck,
+    Clock,
+    Evaluation,
+    Fingerprint,
+    Measurement,
+    Profile,
+    ProfileRung,
+    Ratio,
+    Reason,
+    Rung,
+    Tier,
+    Verdict,
+    evaluation_key,
+)
 from evokern.evaluator.catalogue import find_task
 from evokern.evaluator.judge import Judge
 from evokern.evaluator.ladder import Ladder
-from evokern.evaluator.signing import SEED_BYTES, Signer
+from evokern.evaluator.signing import SEED_BYTES, Judges, Signer
 from evokern.evaluator.statement import Assignment
 from evokern.kernel import Kernel
 from evokern.task import DType
@@ -26,6 +41,8 @@ TASK = find_task("softmax")
 NOW = Fingerprint("e", "cpu", "d", "", "g++", "", "", "ieee", 1, Tier.ISOLATED, "", ("eager",), 3)
 HONEST, ZEROS = Kernel("cpp", "int honest;"), Kernel("cpp", "int zeros;")
 TIMES = (Measurement("w", Clock.JUDGED, 1, 0, 0, None, {BASELINE: Ratio(1.5, 1.25, 2.0, 4, 2)}),)
+
+PROFILE = Profile(ProfileRung.COUNTERS, Bottleneck.MEMORY, ())
 
 
 def said(kernel: Kernel = HONEST, fingerprint: Fingerprint = NOW, **other: Any) -> Evaluation:
@@ -55,7 +72,13 @@ class Bench:
         self.judge = object.__new__(Judge)
         self.judge._signer = self.signer
         self.judge._lease = ThreadPoolExecutor(1)
-        self.judge._session = cast(Any, SimpleNamespace(build=lambda _: Built(True, None), ladder=self.ladder, gate_is_worn=False))
+        self.judge._session = cast(
+            Any,
+            SimpleNamespace(
+                build=lambda _: Built(True, None), ladder=self.ladder, gate_is_worn=False,
+                profiled=lambda kernel, evaluation, counted: replace(evaluation, profile=PROFILE if counted else evaluation.profile),
+            ),
+        )  # fmt: skip
 
     def _noted(self, rung: str, previous: Evaluation | None, kernel: Kernel) -> Evaluation:
         self.asked.append((rung, previous))
@@ -129,3 +152,16 @@ def test_on_a_machine_that_became_another_a_champion_climbs_from_the_first_rung(
 
     assert [rung for rung, _ in bench.asked] == ["judge", "confirm"]
     assert found.confirmed and found.fingerprint == NOW
+
+
+def test_only_a_judge_s_own_pass_is_profiled(bench: Bench) -> None:
+    """The device's counters are asked for; whatever others said, or did not pass, is refused."""
+    own = bench.signer.sign(said())
+    profiled = record.from_json(Evaluation, bench.judge._profiled(Assignment(HONEST, None, own)))
+    assert profiled.profile == PROFILE
+    assert Judges([bench.signer.public]).accept(profiled)
+    failed = bench.signer.sign(said(verdict=Verdict.WRONG))
+    for previous in (None, said(), Signer(b"o" * SEED_BYTES).sign(said()), failed):
+        with pytest.raises(UsageError, match="cannot be profiled"):
+            bench.judge._profiled(Assignment(HONEST, None, previous))
+    assert bench.asked == []

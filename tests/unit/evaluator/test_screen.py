@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from evokern_cpu import compiler, linkage, reading
+from evokern_cpu import compiler, reading
 from hypothesis import given
 from hypothesis import strategies as st
 
 import evokern
 from evokern.backend import Built
+from evokern.building import linkage
 from evokern.evaluation import Evidence, Fingerprint, Reason, Rung, Tier, Verdict
 from evokern.evaluator import screen
 from evokern.evaluator.ladder import Ladder

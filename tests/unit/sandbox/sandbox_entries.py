@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import getpass
 import json
 import mmap
 import os
@@ -197,6 +198,23 @@ def attempt(sock: socket.socket, descriptors: Sequence[int], argument: bytes) ->
         _say(sock, errno=error.errno)
     else:
         _say(sock, errno=0)
+
+
+def load(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
+    """Loads libraries by their names; what each one's `cuInit` says, None where there is none."""
+
+    def said(name: str) -> int | None:
+        try:
+            return int(ctypes.CDLL(name).cuInit(0))
+        except OSError:
+            return None
+
+    _say(sock, loaded=[said(name) for name in json.loads(argument)], environment=dict(os.environ))
+
+
+def user_name(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:
+    """Who it is, as Python's library says."""
+    _say(sock, name=getpass.getuser())
 
 
 def probe(sock: socket.socket, descriptors: Sequence[int], argument: bytes) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -97,6 +98,57 @@ def test_folders_of_the_dead_are_removed(hierarchy: cgroup.Hierarchy) -> None:
             found.close()
     assert not any(folder.exists() for folder in stale)
     assert all(folder.exists() for folder in hierarchy.folders)
+
+
+@pytest.fixture
+def second_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of version 2 that passes one controller on, with `cgroup` wanting that one: which one is all the same for the rules."""
+    roots = [folder for controllers, folder in cgroup._mounts() if not controllers and os.access(folder, os.W_OK)]
+    offered = [name for root in roots for name in (root / "cgroup.controllers").read_text().split() if name not in ("cpu", "cpuset")]
+    if not offered:
+        pytest.skip("no writable cgroup of version 2 with a controller")
+    monkeypatch.setattr(cgroup, "_V2_WANTED", (offered[0],))
+    monkeypatch.setattr(cgroup, "_V2_LIMITS", {offered[0]})
+    root = roots[0]
+    before = (root / "cgroup.subtree_control").read_text()
+    if not cgroup._passed_on(root):
+        pytest.skip("the processes in the folder hold it back")
+    folder = root / f"crowd-{os.getpid()}"
+    folder.mkdir()
+    yield folder
+    cgroup.remove_tree(folder)
+    if offered[0] not in before:
+        with contextlib.suppress(OSError):
+            (root / "cgroup.subtree_control").write_text(f"-{offered[0]}")
+
+
+def test_room_is_made_in_a_folder_that_holds_processes(second_version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container, whose processes lie in the root that it sees."""
+    monkeypatch.setattr(cgroup, "_upwards", lambda own: iter([own]))
+    with subprocess.Popen(["sleep", "60"]) as resident:
+        (second_version / "cgroup.procs").write_text(str(resident.pid))
+        assert cgroup._passed_on(second_version) == set()
+
+        found = cgroup._VersionTwo.find([("", second_version)])
+
+        assert found is not None
+        assert found.folders[0].parent == second_version
+        assert found._controllers == cgroup._V2_LIMITS
+        assert cgroup._read_pids(second_version / "evokern.others/cgroup.procs") == {resident.pid}
+        found.close()
+        assert cgroup._read_pids(second_version / "cgroup.procs") == {resident.pid}
+        assert [entry for entry in second_version.iterdir() if entry.is_dir()] == []
+        resident.kill()
+
+
+def test_the_folder_that_passes_on_most_is_taken(second_version: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as resident:
+        (second_version / "cgroup.procs").write_text(str(resident.pid))
+        found = cgroup._VersionTwo.find([("", second_version)])
+        assert found is not None
+        assert found.folders[0].parent == second_version.parent
+        found.close()
+        resident.kill()
 
 
 def test_processes_below_one() -> None:

@@ -47,6 +47,8 @@ def filtered(code: bytes, architecture: int, number: int, arguments: Sequence[in
         at += 1
         if operation == 0x20:
             (accumulator,) = struct.unpack_from("<I", data, value)
+        elif operation == 0x54:
+            accumulator &= value
         elif operation == 0x06:
             return int(value)
         else:
@@ -106,6 +108,7 @@ def holds(test: calls.Test, arguments: Sequence[int]) -> bool:
         Is.AT_LEAST: bool(test.values) and low >= test.values[0],
         Is.WITH: bool(test.values) and bool(low & test.values[0]),
         Is.WITHOUT: bool(test.values) and not low & test.values[0],
+        Is.PART: bool(test.values) and low & test.values[0] in test.values[1:],
         Is.NULL: whole == 0,
     }[test.how]
 

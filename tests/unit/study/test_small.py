@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evokern.evaluator.catalogue import find_task
-from evokern.study.small import CHECKED_SHARE, HELD_OUT_SHARE, shrunk
+from evokern.study.small import CHECKED_SHARE, HELD_OUT_SHARE, on_device, shrunk
 from evokern.task import load_task
 
 
@@ -32,3 +32,17 @@ def test_whatever_is_not_a_shape_stays(tmp_path: Path) -> None:
     assert (small.arguments, small.tolerance, small.cost, small.laws) == (task.arguments, task.tolerance, task.cost, task.laws)
     assert (small.distributions, small.reference, small.held_out.axes) == (task.distributions, task.reference, task.held_out.axes)
     assert small.digest != task.digest
+
+
+@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "transpose"])
+def test_a_device_has_the_shapes_that_it_is_given_and_a_processor_its_own(tmp_path: Path, name: str) -> None:
+    task = find_task(name, home=tmp_path)
+
+    made = load_task(on_device(task, tmp_path, [(512, 256), (9, 33)], max_elements=1 << 16, held_out=5))
+
+    on_it = made.on("gpu")
+    assert made.name == f"{name}_device"
+    assert [[dict(workload.axes)[axis] for axis in task.axes] for workload in on_it.search] == [[512, 256], [9, 33]]
+    assert (on_it.held_out.count, on_it.held_out.max_elements) == (5, 1 << 16)
+    assert on_it.held_out.axes == task.on("gpu").held_out.axes
+    assert (made.search, made.held_out) == (task.search, task.held_out)

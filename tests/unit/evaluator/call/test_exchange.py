@@ -17,6 +17,7 @@ from evokern.evaluator.call.caller import Fault
 from evokern.evaluator.call.exchange import PREFILLS, Exchange, verify_all, write
 from evokern.evaluator.call.window import Frame, words
 from evokern.evaluator.reference import edges
+from evokern.evaluator.reference.oracle import InputSet
 from evokern.evaluator.rule.correctness import row_errors, scale_of
 from evokern.evaluator.rule.laws import refuse_inexact
 from evokern.task import Argument, DType, Role, Task, load_task
@@ -49,6 +50,8 @@ class Bench:
             reduction=1,
             reference_error={n: [row_errors(v.astype(np.float32), v, F32)] for n, v in expected.items()},
             distribution=distribution,
+            is_far=lambda name: False,
+            of=lambda name, rows=None: InputSet.of(self.values, name, rows),
         )
 
     def written(self, seed: int, **how: Any) -> Exchange:

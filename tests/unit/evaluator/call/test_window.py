@@ -27,6 +27,7 @@ from evokern.evaluator.call.window import (
     words,
 )
 from evokern.evaluator.reference.held_out import draw, sweep
+from evokern.evaluator.rule.correctness import as_float
 from evokern.task import DType, load_task
 
 CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
@@ -156,7 +157,7 @@ def test_a_call_gets_the_workspace_that_was_asked_for_its_shapes(frame: Frame) -
         assert frame.workspace_overrun(word)
 
 
-@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "cross_entropy", "bias_gelu"])
+@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "cross_entropy", "bias_gelu", "group_norm", "rope", "rope_kv_write"])
 def test_windows_have_one_size_whatever_they_are_for(name: str) -> None:
     task = load_task(CORE / name)
     visible = [dict(w.axes) for w in task.search]
@@ -167,6 +168,26 @@ def test_windows_have_one_size_whatever_they_are_for(name: str) -> None:
         sizes.append({window: made.size for window, made in frame.windows.items()})
         frame.close()
     assert all(found == sizes[0] for found in sizes)
+
+
+def test_a_multiple_of_an_axis_needs_no_more_room_than_so_many_elements() -> None:
+    task = load_task(CORE / "rope")
+    frame = Frame(task, DType.FLOAT32, [{"rows": 3, "heads": 2, "half": 5}])
+    padded = 2 * task.held_out.max_elements + PAD_ELEMENTS * task.held_out.max_elements
+    assert frame.windows["x"].size < 4 * padded
+    assert frame.windows["x"].size == frame.windows["y"].size > frame.windows["cos"].size
+    frame.close()
+
+
+def test_an_eight_bit_sentinel_is_a_nan_or_finite() -> None:
+    rng = np.random.default_rng(0)
+    patterns = [sentinel_word(DType.FLOAT8_E4M3FN, rng) for _ in range(40)]
+    unmistakable = [int(p[0]) for p in patterns if is_unmistakable(DType.FLOAT8_E4M3FN, p)]
+    assert {byte & 0x7F for byte in unmistakable} == {0x7F}
+    assert 8 < len(unmistakable) < 32
+    finite = {int(p[0]) for p in patterns} - set(unmistakable)
+    assert finite
+    assert np.isfinite(as_float(np.array(sorted(finite), np.uint8), DType.FLOAT8_E4M3FN)).all()
 
 
 def pages(window: Window) -> list[tuple[int, int]]:

@@ -23,6 +23,7 @@ from evokern.evaluator.reference.held_out import (
     TILE,
     HeldOutWorkload,
     budget_bits,
+    corners,
     draw,
     entropy_bits,
     most_workloads,
@@ -77,6 +78,19 @@ def test_a_set_follows_from_key_and_epoch_alone(task: Task, key: bytes) -> None:
     assert draw(replace(task, digest="another"), key, 3) != first
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("name", ["group_norm", "rope", "rope_kv_write"])
+def test_sets_of_more_than_two_axes_are_mixed_too(name: str, device: str) -> None:
+    task = load_task(CORE / name).on(device)
+    inner = task.axes[-1]
+    for epoch in range(20):
+        drawn = draw(task, b"k" * 32, epoch)
+        assert 3 * sum(w.timed_hint for w in drawn) >= len(drawn)
+        assert {w.layout for w in drawn if w.timed_hint} == set(task.held_out.layouts)
+        assert max(axes(w)[inner] for w in drawn) > max(dict(w.axes)[inner] for w in task.search)
+        assert any(all(value % 2 for _, value in w.axes) for w in drawn if w.timed_hint)
+
+
 def test_layouts_are_evenly_used(task: Task) -> None:
     counts = Counter(w.layout for epoch in range(60) for w in draw(task, b"k" * 32, epoch))
     assert set(counts) == set(task.held_out.layouts)
@@ -123,8 +137,12 @@ def test_a_small_space_is_retired_after_few_answers_but_not_at_once(task: Task) 
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_a_sweep_is_a_small_shape_in_every_stratum(task: Task, key: bytes, epoch: int) -> None:
     swept = sweep(task, key, epoch)
-    assert len(swept) == len(strata(task)) == most_workloads(task) - task.held_out.count
-    for workload, (axis, least, most) in zip(swept, strata(task), strict=True):
+    cornered = [(corner, layout) for corner in corners(task) for layout in task.held_out.layouts]
+    assert len(swept) == len(strata(task)) + len(cornered) == most_workloads(task) - task.held_out.count
+    for workload, ((axis, least, most), layout) in zip(swept[-len(cornered) :], cornered, strict=True):
+        assert least <= axes(workload)[axis] <= most
+        assert workload.layout == layout
+    for workload, (axis, least, most) in zip(swept, strata(task), strict=False):
         sizes = axes(workload)
         assert least <= sizes[axis] <= most
         assert all(TILE // 2 < size <= SWEPT_OTHERS for name, size in workload.axes if name != axis)
@@ -192,4 +210,6 @@ def test_a_sweep_stays_within_constraints_and_what_a_task_allows(task: Task) -> 
     few = replace(task, held_out=replace(task.held_out, axes=(("cols", 1, 20000), ("rows", 64, 64)), max_elements=64 * 1000))
     swept = sweep(few, b"k" * 32, 0)
     assert 1000 >= max(axes(w)["cols"] for w in swept) > 512
-    assert sweep(replace(task, held_out=HeldOutSpace((("cols", 1, 4), ("rows", 1, 2)), count=2)), b"k" * 32, 0) == []
+    tiny = replace(task, held_out=HeldOutSpace((("cols", 1, 4), ("rows", 1, 2)), count=2))
+    assert strata(tiny) == []
+    assert 0 < len(sweep(tiny, b"k" * 32, 0)) <= len(corners(tiny)) * len(tiny.held_out.layouts)

@@ -52,7 +52,7 @@ class Scaled:
         error: Eager's own, relative, where the scalar is another.
     """
 
-    dtype = DType.FLOAT32
+    dtype, on_device = DType.FLOAT32, False
 
     def __init__(self, moves: dict[str, float], error: float = 0.0) -> None:
         self.moves, self.error, self.held = moves, error, 0

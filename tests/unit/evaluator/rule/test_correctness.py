@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from evokern.evaluator.rule.correctness import (
     Finding,
     RowErrors,
     Scale,
+    as_float,
     as_rows,
     judge_output,
     judge_repeat,
@@ -24,8 +26,10 @@ from evokern.evaluator.rule.correctness import (
     scale_of,
     student_quantile,
 )
-from evokern.task import DType, Tolerance
+from evokern.task import DType, Tolerance, load_task
 
+CORE = Path(__file__).parents[4] / "benchmarks" / "tasks" / "core"
+EIGHT_BITS = DType.FLOAT8_E4M3FN
 F32 = np.float32
 U = 2.0**-24
 STANDARD = Tolerance()
@@ -258,6 +262,45 @@ def test_chosen_rows_in_a_secret_order() -> None:
     assert judged(actual, expected, order=order, rows=np.array([7, 122, 160])).ok
 
 
+def test_rows_are_counted_over_all_axes_but_the_last() -> None:
+    rng = np.random.default_rng(4)
+    expected = rng.standard_normal((40, 3, 16))
+    order = (rng.permutation(40)[:, None] * 3 + np.arange(3)).ravel()
+    actual = expected.reshape(-1, 16)[order].reshape(expected.shape).astype(F32)
+    assert judged(actual, expected, order=order).ok
+    assert not judged(actual, expected).ok
+    actual[7, 1, 5] += 1.0
+    assert judged(actual, expected, order=order, rows=np.array([21, 23, 119])).ok
+    found = judged(actual, expected, order=order, rows=np.array([21, 22]))
+    assert (found.reason, found.where) == (Reason.TOLERANCE, (7, 1, 5))
+
+
+def test_whole_numbers_are_exact_or_wrong() -> None:
+    expected = np.arange(100_000, 100_064, dtype=np.float64).reshape(8, 8)
+    actual = expected.astype(np.int64)
+    scale = replace(scale_of(expected), allowance=np.full(8, 1e6))
+    said = {"scale": scale, "reduction": 1 << 20, "tolerance": STANDARD, "dtype": DType.INT64}
+    assert judge_output(actual, expected, reference_error=[rows_without_error(8)], **said).ok  # type: ignore[arg-type]
+    assert judge_repeat(actual, actual, expected, **said).ok  # type: ignore[arg-type]
+    changed = actual.copy()
+    changed[3, 4] += 1
+    found = judge_output(changed, expected, reference_error=[rows_without_error(8)], **said)  # type: ignore[arg-type]
+    assert (found.reason, found.where) == (Reason.TOLERANCE, (3, 4))
+    assert not judge_repeat(actual, changed, expected, **said).ok  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("terms", "ok"), [(0.0, False), (4.0, True)])
+def test_terms_may_be_rounded_to_the_runs_type_where_a_task_says_so(terms: float, ok: bool) -> None:
+    rng = np.random.default_rng(5)
+    left, right = rng.standard_normal((64, 256)).astype(F32), rng.standard_normal((256, 64)).astype(F32)
+    expected = left.astype(np.float64) @ right
+    size = np.sqrt(np.square(left.astype(np.float64)) @ np.square(right))
+    actual = (left.astype(np.float16).astype(np.float64) @ right).astype(np.float16)
+    errors = [row_errors(actual, expected, DType.FLOAT16)]
+    tolerance = Tolerance(terms=terms, reason="terms are rounded")
+    assert judge_output(actual, expected, scale_of(expected, size), 256, tolerance, DType.FLOAT16, errors).ok is ok
+
+
 def test_bfloat16_travels_as_bits() -> None:
     expected = np.random.default_rng(0).standard_normal((64, 64))
     bits = (expected.astype(F32).view(np.uint32) + 0x8000 >> 16).astype(np.uint16)
@@ -265,6 +308,55 @@ def test_bfloat16_travels_as_bits() -> None:
     assert judge_output(bits, expected, scale_of(expected), 64, STANDARD, DType.BFLOAT16, errors).ok
     bits[5, 6] ^= 0x4000
     assert judge_output(bits, expected, scale_of(expected), 64, STANDARD, DType.BFLOAT16, errors).where == (5, 6)
+
+
+@pytest.mark.torch
+def test_eight_bit_floats_travel_as_bits() -> None:
+    import torch
+
+    every = np.arange(256, dtype=np.uint8)
+    expected = torch.from_numpy(every).view(torch.float8_e4m3fn).float().numpy()
+    assert np.array_equal(as_float(every, DType.FLOAT8_E4M3FN), expected, equal_nan=True)
+
+
+def _a_step_towards_zero(bits: NDArray[np.uint8], where: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return bits - (where & (bits & 0x7F > 0)).astype(np.uint8)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("way", "ok"),
+    [
+        ("nearest", True),
+        ("by a rounded reciprocal", True),
+        ("from bfloat16", True),
+        ("towards zero", False),
+        ("a step too low now and then", False),
+    ],
+)
+def test_a_quantised_output_is_the_nearest_one(way: str, ok: bool) -> None:
+    """The oracle tells what is to be rounded, so that an output which is off by more than its last rounding shows."""
+    import torch
+
+    def rounded(values: torch.Tensor) -> NDArray[np.uint8]:
+        bits: NDArray[np.uint8] = values.float().clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
+        return bits
+
+    y = torch.randn((64, 1021), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wanted = y / (y.abs().amax(1, keepdim=True) / 448)
+    expected, eager = wanted.numpy(), rounded(wanted)
+    above, few = np.abs(as_float(eager, EIGHT_BITS)) > np.abs(expected), np.random.default_rng(0).random(eager.shape) < 0.01
+    actual = {
+        "nearest": eager,
+        "by a rounded reciprocal": rounded(y.float() * (448 / y.float().abs().amax(1, keepdim=True))),
+        "from bfloat16": rounded(wanted.bfloat16()),
+        "towards zero": _a_step_towards_zero(eager, above),
+        "a step too low now and then": _a_step_towards_zero(eager, ~above & few),
+    }[way]
+    tolerance = load_task(CORE / "rmsnorm_quant_fp8").tolerance
+    errors = [row_errors(eager, expected, EIGHT_BITS)]
+    found = judge_output(actual, expected, scale_of(expected), 1021, tolerance, EIGHT_BITS, errors)
+    assert found.ok is ok, found.detail
 
 
 def test_results_may_be_flushed_to_zero_below_the_smallest_normal() -> None:

@@ -35,15 +35,17 @@ _TRAPS = ("$0x3", "$0x29")
 """Breakpoint and fast failure: `int` instructions that ask the system for nothing."""
 
 _POINTER = 8
-_COMPILERS_OWN = 2
+
+COMPILERS_OWN = 2
 """Entries of its own that every compiler puts into the two arrays: one to begin with (frame_dummy), one at the end."""
 
 
-def from_headers(text: str) -> dict[str, str]:
+def from_headers(text: str, own: int = COMPILERS_OWN) -> dict[str, str]:
     """Facts of a library.
 
     Args:
         text: What `READ` printed, before or after its disassembly.
+        own: Entries that the compiler itself puts into the two arrays.
 
     Returns:
         By the names of `FACTS`, items joined by blanks, `loads` a number; empty where the text describes no library.
@@ -57,7 +59,7 @@ def from_headers(text: str) -> dict[str, str]:
     return {
         "imports": " ".join(imports),
         "needed": " ".join(match.group(1).replace(" ", "_") for line in lines if (match := _NEEDED.match(line))),
-        "loads": str(max(arrays - _COMPILERS_OWN, 0) + resolvers),
+        "loads": str(max(arrays - own, 0) + resolvers),
         "segments": " ".join(sorted(set(_segments(lines)))),
         "instructions": " ".join(sorted(set(_instructions(lines)))),
     }

@@ -1,8 +1,8 @@
 """Built libraries, keyed by everything that their bytes depend on (EVALUATOR section 5).
 
-One folder a product: the library, read-only, what was read from it, and a seal over both and the key. Written under another name
-and renamed, so that a folder of the right name is whole; the seal is verified at every use, so that one which is damaged, or was
-built from another source, is built again.
+One folder a product: the library, read-only, its device binaries where it has any, what was read from it, and a seal over all of
+them and the key. Written under another name and renamed, so that a folder of the right name is whole; the seal is verified at every
+use, so that one which is damaged, or was built from another source, is built again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LIBRARY = "kernel.so"
+IMAGE = "image"
+"""What names of device binaries begin with."""
+
 _SEAL = "seal"
 _TRAITS = "traits-2.json"
 """Renamed whenever more is read from libraries, so that those of which less is known are built and read again."""
@@ -37,11 +40,13 @@ class Product:
         path: The library.
         digest: sha256 of its bytes, hex.
         traits: What was read from it when it was built; empty where nothing can be told.
+        images: Its device binaries, in the order of their names.
     """
 
     path: Path
     digest: str
     traits: Mapping[str, str] = field(default_factory=dict)
+    images: tuple[Path, ...] = ()
 
     @classmethod
     def find(cls, cache: Path, key: str, seal: bytes = b"") -> Product | None:
@@ -55,17 +60,27 @@ class Product:
         folder = cache / key
         try:
             found, traits = (folder / _SEAL).read_bytes(), (folder / _TRAITS).read_bytes()
-            digest = hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest()
+            digest = _digest(folder / LIBRARY)
+            images = {file: _digest(file) for file in sorted(folder.glob(f"{IMAGE}*"))}
         except OSError:
             pass
         else:
-            if hmac.compare_digest(found, _sealed(seal, key, digest, traits)):
-                return cls(folder / LIBRARY, digest, _traits(traits))
+            named = {file.name: told for file, told in images.items()}
+            if hmac.compare_digest(found, _sealed(seal, key, digest, traits, named)):
+                return cls(folder / LIBRARY, digest, _traits(traits), tuple(images))
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
     @classmethod
-    def store(cls, cache: Path, key: str, library: bytes, traits: Mapping[str, str], seal: bytes = b"") -> Product:
+    def store(
+        cls,
+        cache: Path,
+        key: str,
+        library: bytes,
+        traits: Mapping[str, str],
+        seal: bytes = b"",
+        images: Mapping[str, bytes] | None = None,
+    ) -> Product:
         """Write a product; where another process was first, its product is taken.
 
         Args:
@@ -74,6 +89,7 @@ class Product:
             library: Its bytes.
             traits: What was read from it.
             seal: Key of the seals.
+            images: Device binaries by name; names begin with `IMAGE`.
 
         Raises:
             OSError: The cache cannot be written.
@@ -84,23 +100,32 @@ class Product:
         try:
             digest = hashlib.sha256(library).hexdigest()
             told = json.dumps(dict(traits), sort_keys=True).encode()
+            binaries = dict(sorted((images or {}).items()))
             _write(fresh / LIBRARY, library)
             _write(fresh / _TRAITS, told)
-            _write(fresh / _SEAL, _sealed(seal, key, digest, told))
+            for name, binary in binaries.items():
+                _write(fresh / name, binary)
+            digests = {name: hashlib.sha256(binary).hexdigest() for name, binary in binaries.items()}
+            _write(fresh / _SEAL, _sealed(seal, key, digest, told, digests))
             with contextlib.suppress(OSError):
                 fresh.rename(cache / key)
             found = cls.find(cache, key, seal)
             if found is None:  # what was there was damaged or laid there, and is gone now
                 fresh.rename(cache / key)
-                found = cls(cache / key / LIBRARY, digest, dict(traits))
+                found = cls(cache / key / LIBRARY, digest, dict(traits), tuple(cache / key / name for name in binaries))
             return found
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _sealed(seal: bytes, key: str, digest: str, traits: bytes) -> bytes:
-    """HMAC-SHA256, hex, of what belongs together; `key` and `digest` have fixed lengths, and `traits` is the rest."""
-    return hmac.new(seal, f"evokern.product/1\0{key}\0{digest}\0".encode() + traits, hashlib.sha256).hexdigest().encode()
+def _sealed(seal: bytes, key: str, digest: str, traits: bytes, images: Mapping[str, str] | None = None) -> bytes:
+    """HMAC-SHA256, hex, of what belongs together; `key` and all digests have fixed lengths, and `traits`, a JSON object, is the rest."""
+    parts = ["evokern.product/1", key, digest, *(part for pair in sorted((images or {}).items()) for part in pair), ""]
+    return hmac.new(seal, "\0".join(parts).encode() + traits, hashlib.sha256).hexdigest().encode()
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _traits(text: bytes) -> dict[str, str]:

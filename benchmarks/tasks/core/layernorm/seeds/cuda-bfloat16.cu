@@ -1,0 +1,95 @@
+// LayerNorm over the last axis: y = (x - mean) / sqrt(variance + eps) * weight + bias, one block a row, three sweeps.
+
+#include "evokern.h"
+
+#define THREADS 256  // tune: 64 128 256 512 1024
+#define VECTOR 1  // tune: 1 2 4 8
+constexpr int UNROLL = 1;  // tune: 1 2 4 8
+
+// bfloat16 as its bits: the header of the vendor's type alone takes the compiler longer than this file.
+using Element = uint16_t;
+
+__device__ inline float wide(Element bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+
+__device__ inline Element narrow(float value) {
+  Element bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+// What one load or store moves.
+struct alignas(VECTOR * sizeof(Element)) Pack {
+  Element at[VECTOR];
+};
+
+// Packs at the beginning of a row: none where a pointer is not aligned for them.
+__device__ inline int packs_of(uint64_t addresses, int cols) { return addresses % sizeof(Pack) == 0 ? cols / VECTOR : 0; }
+
+__device__ inline uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// Calls `visit` with every element of a row that is this thread's.
+template <typename Visit>
+__device__ inline void sweep(const Element* row, int cols, Visit visit) {
+  const int packs = packs_of(address(row), cols);
+#pragma unroll UNROLL
+  for (int at = threadIdx.x; at < packs; at += THREADS) {
+    const Pack pack = reinterpret_cast<const Pack*>(row)[at];
+#pragma unroll
+    for (int i = 0; i < VECTOR; ++i) visit(wide(pack.at[i]));
+  }
+  for (int col = packs * VECTOR + threadIdx.x; col < cols; col += THREADS) visit(wide(row[col]));
+}
+
+// The sum of a value over all threads; the same in every thread.
+__device__ inline float sum_of_block(float value) {
+  __shared__ float parts[THREADS / 32];
+#pragma unroll
+  for (int by = 16; by > 0; by /= 2) value += __shfl_xor_sync(0xffffffffu, value, by);
+  __syncthreads();  // parts of an earlier call may still be read
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = parts[0];
+  for (int warp = 1; warp < THREADS / 32; ++warp) value += parts[warp];
+  return value;
+}
+
+__global__ void __launch_bounds__(THREADS) layernorm(
+    const Element* x, int64_t x_stride, const Element* weight, const Element* bias, float eps, Element* y, int64_t y_stride, int cols) {
+  const Element* in = x + blockIdx.x * x_stride;
+  Element* out = y + blockIdx.x * y_stride;
+
+  float total = 0.0f;
+  sweep(in, cols, [&](float value) { total += value; });
+  const float mean = sum_of_block(total) / static_cast<float>(cols);
+
+  float squares = 0.0f;
+  sweep(in, cols, [&](float value) { squares += (value - mean) * (value - mean); });
+  const float scale = 1.0f / sqrtf(sum_of_block(squares) / static_cast<float>(cols) + eps);
+
+  const int packs = packs_of(address(in) | address(out) | address(weight) | address(bias), cols);
+#pragma unroll UNROLL
+  for (int at = threadIdx.x; at < packs; at += THREADS) {
+    Pack pack = reinterpret_cast<const Pack*>(in)[at];
+    const Pack weights = reinterpret_cast<const Pack*>(weight)[at];
+    const Pack shifts = reinterpret_cast<const Pack*>(bias)[at];
+#pragma unroll
+    for (int i = 0; i < VECTOR; ++i) {
+      pack.at[i] = narrow((wide(pack.at[i]) - mean) * scale * wide(weights.at[i]) + wide(shifts.at[i]));
+    }
+    reinterpret_cast<Pack*>(out)[at] = pack;
+  }
+  for (int col = packs * VECTOR + threadIdx.x; col < cols; col += THREADS) {
+    out[col] = narrow((wide(in[col]) - mean) * scale * wide(weight[col]) + wide(bias[col]));
+  }
+}
+
+extern "C" int run(DLTensor* const* args, int nargs, void*, size_t, void* stream) {
+  if (nargs != 5) return 1;
+  const int64_t rows = args[0]->shape[0];
+  const int cols = static_cast<int>(args[0]->shape[1]);
+  const float eps = evokern::scalar<float>(args[3]);
+  layernorm<<<static_cast<unsigned>(rows), THREADS, 0, static_cast<cudaStream_t>(stream)>>>(
+      evokern::data<Element>(args[0]), evokern::row_stride(args[0]), evokern::data<Element>(args[1]), evokern::data<Element>(args[2]), eps,
+      evokern::data<Element>(args[4]), evokern::row_stride(args[4]), cols);
+  return cudaGetLastError();
+}

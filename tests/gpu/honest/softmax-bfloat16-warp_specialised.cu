@@ -1,0 +1,88 @@
+// style: one warp loads the next tile into shared memory while the others reduce this one
+#include <cuda_bf16.h>
+
+#include "evokern.h"
+
+using Element = __nv_bfloat16;
+
+__device__ inline float wide(Element value) { return __bfloat162float(value); }
+__device__ inline Element narrow(float value) { return __float2bfloat16(value); }
+
+// A maximum and the sum of exponentials of differences from it.
+struct Running {
+  float peak, total;
+};
+
+__device__ inline Running joined(Running a, Running b) {
+  const float peak = fmaxf(a.peak, b.peak);
+  if (peak == -INFINITY) return {peak, 0.0f};
+  return {peak, a.total * expf(a.peak - peak) + b.total * expf(b.peak - peak)};
+}
+
+__device__ inline Running with(Running a, float value) {
+  if (value <= a.peak) {
+    if (value > -INFINITY) a.total += expf(value - a.peak);
+    return a;
+  }
+  return {value, a.total * expf(a.peak - value) + 1.0f};
+}
+
+__device__ inline Running of_warp(Running value) {
+#pragma unroll
+  for (int by = 16; by > 0; by /= 2) {
+    value = joined(value, {__shfl_xor_sync(0xffffffffu, value.peak, by), __shfl_xor_sync(0xffffffffu, value.total, by)});
+  }
+  return value;
+}
+
+__device__ inline Running of_block(Running value) {
+  __shared__ Running parts[32];
+  value = of_warp(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = parts[0];
+  for (int warp = 1; warp < blockDim.x / 32; ++warp) value = joined(value, parts[warp]);
+  return value;
+}
+
+constexpr int TILE = 2048;
+
+__global__ void softmax(const Element* x, int64_t x_stride, Element* y, int64_t y_stride, int cols) {
+  __shared__ float buffers[2][TILE];
+  const Element* in = x + blockIdx.x * x_stride;
+  Element* out = y + blockIdx.x * y_stride;
+  const int tiles = (cols + TILE - 1) / TILE, workers = blockDim.x - 32;
+  const bool loads = threadIdx.x >= workers;
+
+  const auto load = [&](int tile) {
+    const int count = min(TILE, cols - tile * TILE);
+    for (int i = threadIdx.x - workers; i < count; i += 32) buffers[tile % 2][i] = wide(in[tile * TILE + i]);
+  };
+  if (loads) load(0);
+  __syncthreads();
+  Running running = {-INFINITY, 0.0f};
+  for (int tile = 0; tile < tiles; ++tile) {
+    if (loads) {
+      if (tile + 1 < tiles) load(tile + 1);
+    } else {
+      const int count = min(TILE, cols - tile * TILE);
+      for (int i = threadIdx.x; i < count; i += workers) running = with(running, buffers[tile % 2][i]);
+    }
+    __syncthreads();
+  }
+  running = of_block(running);
+  for (int col = threadIdx.x; col < cols; col += blockDim.x) out[col] = narrow(expf(wide(in[col]) - running.peak) / running.total);
+}
+
+extern "C" int run(DLTensor* const* args, int nargs, void*, size_t, void* stream) {
+  if (nargs != 2) return 1;
+  const int64_t rows = args[0]->shape[0];
+  const int cols = static_cast<int>(args[0]->shape[1]);
+  const Element* x = evokern::data<Element>(args[0]);
+  Element* y = evokern::data<Element>(args[1]);
+  const int64_t x_stride = evokern::row_stride(args[0]), y_stride = evokern::row_stride(args[1]);
+  cudaStream_t s = static_cast<cudaStream_t>(stream);
+  softmax<<<static_cast<unsigned>(rows), 160, 0, s>>>(x, x_stride, y, y_stride, cols);
+  return cudaGetLastError();
+}
