@@ -3,7 +3,8 @@
     python benchmarks/attack_island.py --minutes 60 --seed 0 --out benchmarks/results/attack-island-0.json
 
 Beside the summary lies a file of the same name with `l` behind, one JSON line per attempt; a search with the same file goes on from
-there, and its minutes count on. Exit code 1 where an attempt escaped. `attack_fixes.json` says what was mended because of earlier ones.
+there, and its minutes count on. Exit code 1 where an attempt escaped. `attack_fixes.json` says what was mended because of earlier ones;
+with `--again` what escaped is judged once more, by the code as it is now, and the answers are added to the summary.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ NICE = 10
 def main() -> int:
     """Search, with progress on standard error."""
     arguments = parsed()
+    return judged_again(arguments) if arguments.again else searched(arguments)
+
+
+def searched(arguments: argparse.Namespace) -> int:
+    """One search."""
     out, made_with = Path(arguments.out), provenance()
     lines = out.with_name(f"{out.name}l")
     before = kept(lines, made_with["code"])
@@ -55,6 +61,32 @@ def main() -> int:
     return int(bool(document["escapes"]))
 
 
+def judged_again(arguments: argparse.Namespace) -> int:
+    """What escaped in a search, judged by this code: what was mended as a kind must not escape any more.
+
+    The search's file gets a list `again`: what this code says of each, by number.
+    """
+    out, made_with = Path(arguments.out), provenance()
+    document = json.loads(out.read_text())
+    rows = [json.loads(line) for line in out.with_name(f"{out.name}l").read_text().splitlines()]
+    escaped = [a for a in (record.from_json(Attempt, {k: v for k, v in row.items() if k != "code"}) for row in rows) if a.escaped]
+    found = []
+    with tempfile.TemporaryDirectory(prefix="evokern-attack-island-", ignore_cleanup_errors=True) as scratch:
+        court = Court(Path(scratch), say, lock=Path(arguments.lock) if arguments.lock else None)
+        try:
+            for one in escaped:
+                attempt = court.judged(one.genome, one.number, "again", ())
+                say(attempt.line)
+                verdict, kind = f"{attempt.verdict}/{attempt.reason}", None if attempt.kind is None else str(attempt.kind)
+                found.append({"number": one.number, "verdict": verdict, "kind": kind, "escaped": attempt.escaped})
+        finally:
+            court.close()
+    again = {name: made_with[name] for name in ("date", "commit", "changed_since_commit", "code")}
+    document |= {"again": {**again, "judged": found}, "fixes": fixes()}
+    out.write_text(json.dumps(document, indent=1) + "\n")
+    return int(any(one["escaped"] for one in found))
+
+
 def kept(lines: Path, code: str) -> list[Attempt]:
     """Attempts that were made before.
 
@@ -74,6 +106,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default=str(ROOT / "benchmarks" / "results" / "attack-island-0.json"))
     parser.add_argument("--tasks", default=",".join(TASKS), help="names, separated by commas")
+    parser.add_argument("--again", action="store_true", help="judge what escaped in the search of --out by this code, instead of searching")
     parser.add_argument("--lock", default="", help="file to hold while one attempt is judged, where others measure on this machine too")
     return parser.parse_args()
 

@@ -16,6 +16,8 @@ from check import RESULTS, ROOT, Check, Measured, command, result_file
 EVOKERN = str(Path(sys.executable).parent / "evokern")
 MUTANTS = 200
 ISLAND_MINUTES = 60
+BETWEEN = 0.05
+"""Share of an island's time that passes between attempts."""
 FUZZ_SECONDS = 600
 MOST_WRONG = 1
 JUDGED_BY_HAND = 20
@@ -88,10 +90,14 @@ def _cheap(found: dict[str, Any]) -> Measured:
 
 
 def hunted(found: dict[str, Any]) -> Measured:
-    """What the attack island found in its hour."""
-    value = {name: found[name] for name in ("minutes", "attempts", "passed", "classes", "commit")}
-    escapes = sum(found["classes"].get(name, 0) for name in ("gainful", "blatant"))
-    return Measured(not escapes and found["minutes"] >= ISLAND_MINUTES, value)
+    """What the attack island found in its hour, and what became of it once it was mended."""
+    value = {name: found[name] for name in ("seconds", "attempts", "passed", "commit")}
+    numbers = {escape["number"] for escape in found["escapes"]}
+    again = found.get("again", {"judged": []})
+    mended = {one["number"] for one in again["judged"] if not one["escaped"]}
+    value |= {"escapes": len(numbers), "left": len(numbers - mended), "kinds": len(found["fixes"]), "mended_at": again.get("commit", "")}
+    # What an attempt takes is counted; between them, and to open the judges, the hour goes on.
+    return Measured(numbers <= mended and found["seconds"] >= (1 - BETWEEN) * 60 * ISLAND_MINUTES, value)
 
 
 def admitted() -> Measured:
@@ -139,5 +145,11 @@ CHECKS = [
     Check("admission", ADMISSION, f"at most {MOST_WRONG} of {JUDGED_BY_HAND} wrong on each side", admitted),
     Check("fuzzing: ten minutes each", FUZZ, "no crash", fuzzed),
     Check("fuzzing: seconds each", FUZZ, "tests pass", partial(tests, "tests/fuzz")),
-    Check("attack island", ISLAND, f"{ISLAND_MINUTES} minutes, no escape", partial(result_file, "attack-island-0.json", hunted), 0),
+    Check(
+        "attack island",
+        ISLAND,
+        f"{ISLAND_MINUTES} minutes, no escape that this code lets through",
+        partial(result_file, "attack-island-0.json", hunted),
+        0,
+    ),
 ]

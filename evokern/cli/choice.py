@@ -11,7 +11,7 @@ def chosen_backend(name: str, dialect: str = "") -> str:
         dialect: What it must take; any where empty.
 
     Raises:
-        Unavailable: None that takes the dialect works here; the cause is that of the one that is preferred.
+        Unavailable: None that takes the dialect works here; the cause is that of the last one, which asks for least.
         UsageError: None takes it.
     """
     from evokern import plugins
@@ -29,7 +29,7 @@ def chosen_backend(name: str, dialect: str = "") -> str:
         except Unavailable as error:
             causes.append(error)
     if causes:
-        raise causes[0]
+        raise causes[-1]
     raise UsageError(f"no backend takes {dialect}", where="--backend", mend="`evokern plugins` lists them")
 
 

@@ -90,6 +90,12 @@ def eager_shell(shell: Shell) -> Shell:
     return replace(shell, script=AGAINST_EAGER)
 
 
+@pytest.fixture
+def fresh_shell(eager_shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """The same in a home of its own, which no other test, and no earlier try of this one, has told anything."""
+    return replace(eager_shell, environment={**eager_shell.environment, "EVOKERN_HOME": str(tmp_path_factory.mktemp("home"))})
+
+
 @pytest.fixture(scope="session")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, set[int]]]:
     """A judge of the small task in this process, against eager, with held-out shapes of every kind; and where it may run."""

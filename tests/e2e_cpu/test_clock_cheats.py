@@ -76,7 +76,7 @@ def test_memory_that_is_kept_once_and_used_again_does_no_harm(session: Session) 
 
 
 def test_sleeping_is_charged(session: Session) -> None:
-    sleeper = kernel(f"softmax(args); if ({BIG}) usleep(60000);")
+    sleeper = kernel(f"softmax(args); if ({BIG}) usleep(250000);")
 
     assert charged(session, sleeper) == (Verdict.QUARANTINED, Reason.CLOCK_MISMATCH)
 

@@ -20,7 +20,7 @@ SEED = (CORE / "softmax" / "seeds" / "cpp-float32.cpp").read_text()
 WRONG = SEED.replace("/ total", "/ (total + 1)")
 
 
-def test_a_batch_is_prepared_once_and_another_goes_on_from_it(eager_shell: Shell, small_task: Path, tmp_path: Path) -> None:
+def test_a_batch_is_prepared_once_and_another_goes_on_from_it(fresh_shell: Shell, small_task: Path, tmp_path: Path) -> None:
     (tmp_path / "seed.cpp").write_text(SEED)
     lines = [
         {"path": "seed.cpp", "id": "seed"},
@@ -29,7 +29,7 @@ def test_a_batch_is_prepared_once_and_another_goes_on_from_it(eager_shell: Shell
         {"source": SEED, "task": "no-such-task"},
     ]
     (tmp_path / "batch.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nno json\n")
-    ended = eager_shell.plain("eval", "--batch", str(tmp_path / "batch.jsonl"), "--task", str(small_task), "--json")
+    ended = fresh_shell.plain("eval", "--batch", str(tmp_path / "batch.jsonl"), "--task", str(small_task), "--json")
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
     assert ended.returncode == 1, ended.stderr
     assert [a.get("verdict", a.get("error")) for a in answers[:-1]] == ["passed", "build_failed", "wrong", "UsageError", "UsageError"]
@@ -37,7 +37,7 @@ def test_a_batch_is_prepared_once_and_another_goes_on_from_it(eager_shell: Shell
     assert ended.stderr.count("starting the oracle and the baselines") == 1, "what takes long is said, once"
 
     process = subprocess.Popen(
-        eager_shell.argv("eval", "--batch", "-", "--task", str(small_task), "--json"), env=eager_shell.environment, text=True,
+        fresh_shell.argv("eval", "--batch", "-", "--task", str(small_task), "--json"), env=fresh_shell.environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     known, fresh = _asked(process, SEED), _asked(process, WRONG + "// another\n")
@@ -48,7 +48,7 @@ def test_a_batch_is_prepared_once_and_another_goes_on_from_it(eager_shell: Shell
     _, said = process.communicate()
     assert "the same batch again goes on from there" in said
     assert "Traceback" not in said
-    code, _, _ = eager_shell("verify")
+    code, _, _ = fresh_shell("verify")
     assert code == 0
 
 

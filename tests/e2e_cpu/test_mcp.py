@@ -34,13 +34,13 @@ def served(shell: Shell, task: Path, *argv: str) -> Any:
     return mcp.StdioServerParameters(command=command, args=arguments, env=dict(shell.environment))
 
 
-async def test_an_agent_works_on_a_task_over_standard_streams(eager_shell: Shell, small_task: Path, tmp_path: Path) -> None:
+async def test_an_agent_works_on_a_task_over_standard_streams(fresh_shell: Shell, small_task: Path, tmp_path: Path) -> None:
     said: list[str] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         said.append(message or "")
 
-    async with mcp.Client(served(eager_shell, small_task, "--session", "story", "--budget-evals", "2")) as client:
+    async with mcp.Client(served(fresh_shell, small_task, "--session", "story", "--budget-evals", "2")) as client:
         contract = (await client.call_tool("task", {})).structured_content
         assert contract["example"] == SEED
         seed = (await client.call_tool("evaluate", {"source": contract["example"]}, progress_callback=hear)).structured_content
@@ -70,18 +70,18 @@ async def test_an_agent_works_on_a_task_over_standard_streams(eager_shell: Shell
         for answer in (contract, seed, shown, profile):
             assert "epoch" not in json.dumps(answer)
 
-    code, status, _ = eager_shell("status", seed["run"])
+    code, status, _ = fresh_shell("status", seed["run"])
     assert (code, status["state"], status["evaluated"]) == (0, "ended", 2)
-    code, audited, _ = eager_shell("verify", seed["run"])
+    code, audited, _ = fresh_shell("verify", seed["run"])
     assert code == 0, audited
-    code, promoted, _ = eager_shell("promote", seed["kernel"], "--into", str(tmp_path))
+    code, promoted, _ = fresh_shell("promote", seed["kernel"], "--into", str(tmp_path))
     assert promoted["promoted"] == (code == 0)
     assert code == 0 or "sandbox" in promoted["reason"] or "lower bound" in promoted["reason"]
 
 
-async def test_two_servers_of_a_home_share_a_budget_and_take_turns(eager_shell: Shell, small_task: Path) -> None:
+async def test_two_servers_of_a_home_share_a_budget_and_take_turns(fresh_shell: Shell, small_task: Path) -> None:
     """Two clients over standard streams are two processes, each with a judge."""
-    server = served(eager_shell, small_task, "--session", "two", "--budget-evals", "3")
+    server = served(fresh_shell, small_task, "--session", "two", "--budget-evals", "3")
     async with mcp.Client(server) as one, mcp.Client(server) as other:
         asked = [client.call_tool("evaluate", {"source": wrong(n)}) for n, client in ((1, one), (2, other))]
         first, second = await asyncio.gather(*asked)
@@ -98,10 +98,10 @@ async def test_two_servers_of_a_home_share_a_budget_and_take_turns(eager_shell: 
 
 
 @pytest.fixture
-def listening(eager_shell: Shell, small_task: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def listening(fresh_shell: Shell, small_task: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server on the loopback, and its address."""
-    argv = eager_shell.argv("mcp", "--task", str(small_task), "--session", "http", "--budget-evals", "3", "--http", "0")
-    process = subprocess.Popen(argv, env=eager_shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    argv = fresh_shell.argv("mcp", "--task", str(small_task), "--session", "http", "--budget-evals", "3", "--http", "0")
+    process = subprocess.Popen(argv, env=fresh_shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     line = read_until(process.stderr, "listening on")[-1]
     # What it says further on must not fill the pipe.
@@ -113,7 +113,7 @@ def listening(eager_shell: Shell, small_task: Path) -> Iterator[tuple[subprocess
     reading.join()
 
 
-async def test_two_clients_over_http_share_a_server_and_its_judge(listening: tuple[subprocess.Popen[str], str], eager_shell: Shell) -> None:
+async def test_two_clients_over_http_share_a_server_and_its_judge(listening: tuple[subprocess.Popen[str], str], fresh_shell: Shell) -> None:
     process, url = listening
     async with mcp.Client(url) as one, mcp.Client(url) as other:
         asked = [(21, one), (22, other), (21, other)]
@@ -125,13 +125,13 @@ async def test_two_clients_over_http_share_a_server_and_its_judge(listening: tup
         assert malformed.structured_content["budget"]["spent"]["evaluations"] == 2
     process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(process.wait, 30) == 130
-    _, status, _ = eager_shell("status", answers[0].structured_content["run"])
+    _, status, _ = fresh_shell("status", answers[0].structured_content["run"])
     assert (status["state"], status["evaluated"], status["verdicts"]) == ("interrupted", 2, {"wrong": 2})
 
 
-def test_what_is_no_call_is_answered_and_ends_nothing(eager_shell: Shell, small_task: Path) -> None:
+def test_what_is_no_call_is_answered_and_ends_nothing(fresh_shell: Shell, small_task: Path) -> None:
     process = subprocess.Popen(
-        eager_shell.argv("mcp", "--task", str(small_task), "--session", "raw"), env=eager_shell.environment, text=True,
+        fresh_shell.argv("mcp", "--task", str(small_task), "--session", "raw"), env=fresh_shell.environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdin is not None
