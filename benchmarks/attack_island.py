@@ -68,8 +68,7 @@ def judged_again(arguments: argparse.Namespace) -> int:
     """
     out, made_with = Path(arguments.out), provenance()
     document = json.loads(out.read_text())
-    rows = [json.loads(line) for line in out.with_name(f"{out.name}l").read_text().splitlines()]
-    escaped = [a for a in (record.from_json(Attempt, {k: v for k, v in row.items() if k != "code"}) for row in rows) if a.escaped]
+    escaped = [attempt for attempt in kept(out.with_name(f"{out.name}l"), document["code"]) if attempt.escaped]
     found = []
     with tempfile.TemporaryDirectory(prefix="evokern-attack-island-", ignore_cleanup_errors=True) as scratch:
         court = Court(Path(scratch), say, lock=Path(arguments.lock) if arguments.lock else None)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import platform
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import evokern
 from evokern.backend import Built, Facts, Limits, Sandbox
 from evokern.building import product
+from evokern.building.batch import finished
 from evokern.errors import SourceError, Unavailable
 from evokern.evaluation import Reason
 from evokern.kernel import Kernel
@@ -39,7 +38,6 @@ _NOT_THERE = re.compile(r"No such file or directory|file not found", re.IGNORECA
 class _Job:
     """One kernel that has to be compiled."""
 
-    index: int
     kernel: Kernel
     flags: tuple[str, ...]
     key: str
@@ -103,19 +101,9 @@ class CpuBackend:
             Unavailable: No compiler.
         """
         limits = limits if limits.seconds is not None else dataclasses.replace(limits, seconds=BUILD_SECONDS)
-        results: dict[int, Built] = {}
-        jobs: list[_Job] = []
-        for index, kernel in enumerate(kernels):
-            planned = self._plan(index, kernel, cache, seal)
-            if isinstance(planned, Built):
-                results[index] = planned
-            else:
-                jobs.append(planned)
+        planned = [self._plan(kernel, cache, seal) for kernel in kernels]
         # Each compiler and each reader has a slot of its own: what one source does to it, no other sees.
-        with ThreadPoolExecutor(max(1, min(len(jobs), len(limits.cpus) or len(os.sched_getaffinity(0)))), "build") as workers:
-            built = workers.map(lambda job: self._made(job, sandbox, limits, cache, seal), jobs)
-            results |= {job.index: one for job, one in zip(jobs, built, strict=True)}
-        return [results[index] for index in range(len(kernels))]
+        return finished(planned, _Job, lambda job: self._made(job, sandbox, limits, cache, seal), limits.cpus)
 
     def loader(self) -> str:
         """`module:function` for the runner."""
@@ -141,7 +129,7 @@ class CpuBackend:
     def _header(self) -> bytes:
         return (Path(evokern.__file__).parent / "include" / HEADER).read_bytes()
 
-    def _plan(self, index: int, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
+    def _plan(self, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
         if kernel.dialect not in self.dialects:
             return Built(False, None, Reason.UNSUPPORTED, f"the {self.name} backend takes {', '.join(self.dialects)}, not {kernel.dialect}")
         try:
@@ -152,7 +140,7 @@ class CpuBackend:
         headers = hashlib.sha256(self._header).hexdigest()
         key = product.key_of(source=source, flags=chosen, compiler=compiler.find().identity, headers=headers, arch=_arch())
         found = product.Product.find(cache, key, seal)
-        return Built(True, found.path, digest=found.digest, traits=found.traits) if found else _Job(index, kernel, chosen, key)
+        return Built(True, found.path, digest=found.digest, traits=found.traits) if found else _Job(kernel, chosen, key)
 
     def _made(self, job: _Job, sandbox: Sandbox, limits: Limits, cache: Path, seal: bytes) -> Built:
         outcome = self._compile(job, sandbox, limits)

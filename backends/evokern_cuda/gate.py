@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evokern_gpu import nvcc, resources
-from evokern_gpu.building import Refused, with_deadline
+from evokern_gpu.building import Gated, Refused, with_deadline
 
 from evokern.backend import Limits, Sandbox
 from evokern.errors import SourceError
@@ -18,28 +17,7 @@ ARCHS = ("sm_80", "sm_90", "sm_100")
 """What is gated for where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gated:
-    """What one architecture's compiler made of a source.
-
-    Attributes:
-        arch: Exactly what was built for, such as "sm_90a".
-        ok: Whether it compiles and every kernel fits.
-        reason: A `Reason`, "none" where it is ok.
-        detail: Why not: the compiler's text, or one line a kernel that cannot be launched.
-        kernels: What each kernel needs.
-        seconds: Wall time.
-    """
-
-    arch: str
-    ok: bool
-    reason: Reason
-    detail: str
-    kernels: tuple[resources.Resources, ...] = ()
-    seconds: float = 0.0
-
-
-def gate(source: str, archs: Sequence[str] = ARCHS, *, sandbox: Sandbox, limits: Limits | None = None) -> list[Gated]:
+def gate(source: str, archs: Sequence[str] = ARCHS, *, sandbox: Sandbox, limits: Limits | None = None) -> list[Gated[resources.Resources]]:
     """Compile a CUDA source for each architecture and say whether it can be launched there.
 
     Shared memory that is asked for at launch is not known here: `evokern_gpu.resources.complaint` holds a launch against the limits.
@@ -58,7 +36,7 @@ def gate(source: str, archs: Sequence[str] = ARCHS, *, sandbox: Sandbox, limits:
     return [_gated(kernel, nvcc.checked(arch), sandbox, bounds) for arch in archs]
 
 
-def _gated(kernel: Kernel, arch: str, sandbox: Sandbox, limits: Limits) -> Gated:
+def _gated(kernel: Kernel, arch: str, sandbox: Sandbox, limits: Limits) -> Gated[resources.Resources]:
     backend = CudaBackend()
     try:
         recipe = backend.recipe_for(kernel, arch)

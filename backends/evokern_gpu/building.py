@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import re
 import shlex
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import evokern
 from evokern.backend import Built, Completed, Limits, Sandbox
 from evokern.building import linkage, product
-from evokern.errors import SourceError
+from evokern.building.batch import finished
+from evokern.errors import SourceError, Unavailable
 from evokern.evaluation import Reason
 from evokern.kernel import Kernel
 from evokern.task import DType, Task
+from evokern_gpu import measuring
+
+if TYPE_CHECKING:
+    from evokern_gpu.device import Gpu
+
+Need = TypeVar("Need")
 
 HEADER = "evokern.h"
 
@@ -106,7 +111,6 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    index: int
     kernel: Kernel
     recipe: Recipe
     key: str
@@ -131,10 +135,47 @@ class DeviceBuilder(ABC):
     Attributes:
         name: As in `--backend`.
         dialects: Dialects it takes.
+        dtypes: Element types it takes.
     """
 
     name: str
     dialects: tuple[str, ...]
+    dtypes: tuple[DType, ...] = (DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)
+
+    def require(self, dtype: DType) -> None:
+        """Refuse an element type that is not built for.
+
+        Raises:
+            Unavailable: It is not in `dtypes`.
+        """
+        if dtype not in self.dtypes:
+            raise Unavailable(f"{dtype} is not here yet on the {self.name} backend", mend=f"Use one of {', '.join(self.dtypes)}")
+
+    def loader(self) -> str:
+        """`module:function` for the runner."""
+        return "evokern_gpu.loader:load"
+
+    def read(self, kernel: Kernel, built: Built) -> dict[str, str]:
+        """Traits of a product: those of `describe`, and what its host half asks of the system (`evokern.building.linkage`)."""
+        return dict(built.traits)
+
+    def instruments(self) -> dict[str, Kernel]:
+        """Kernels that measure the machine: "null" and "copy"."""
+        return measuring.instruments(self.dialects[0])
+
+    def server(self) -> Kernel | None:
+        """None: a runner's calls are answered by `evokern_gpu.kernel`."""
+        return None
+
+    def device(self, home: Path) -> Gpu:
+        """The GPU in the judge's process, opened; an NVIDIA one.
+
+        Raises:
+            Unavailable: There is none, or the driver refuses.
+        """
+        from evokern_gpu.device import Gpu
+
+        return Gpu(home=home)
 
     def for_task(self, task: Task, dtype: DType) -> Self:
         """Itself: a library serves any shape."""
@@ -177,14 +218,11 @@ class DeviceBuilder(ABC):
             evokern.errors.Unavailable: No compiler.
         """
         limits = with_deadline(limits)
-        planned = [self._plan(index, kernel, cache, seal) for index, kernel in enumerate(kernels)]
-        jobs = [one for one in planned if isinstance(one, _Job)]
+        planned = [self._plan(kernel, cache, seal) for kernel in kernels]
         # Each compiler and each reader has a slot of its own: what one source does to it, no other sees.
-        with ThreadPoolExecutor(max(1, min(len(jobs), len(limits.cpus) or len(os.sched_getaffinity(0)))), "build") as workers:
-            built = iter(list(workers.map(lambda job: self._made(job, sandbox, limits, cache, seal), jobs)))
-        return [next(built) if isinstance(one, _Job) else one for one in planned]
+        return finished(planned, _Job, lambda job: self._made(job, sandbox, limits, cache, seal), limits.cpus)
 
-    def _plan(self, index: int, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
+    def _plan(self, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
         if kernel.dialect not in self.dialects:
             return Built(False, None, Reason.UNSUPPORTED, f"the {self.name} backend takes {', '.join(self.dialects)}, not {kernel.dialect}")
         try:
@@ -195,7 +233,7 @@ class DeviceBuilder(ABC):
             return Built(False, None, refused.reason, refused.line)
         key = self._key(kernel, recipe)
         found = product.Product.find(cache, key, seal)
-        return _built(found) if found else _Job(index, kernel, recipe, key)
+        return _built(found) if found else _Job(kernel, recipe, key)
 
     def _key(self, kernel: Kernel, recipe: Recipe) -> str:
         headers = {name: hashlib.sha256(content).hexdigest() for name, content in (*recipe.files.items(), (HEADER, self._header))}
@@ -235,6 +273,27 @@ class DeviceBuilder(ABC):
     @cached_property
     def _header(self) -> bytes:
         return (Path(evokern.__file__).parent / "include" / HEADER).read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Gated(Generic[Need]):
+    """What one architecture's compiler made of a source.
+
+    Attributes:
+        arch: Exactly what was built for, such as "sm_90a".
+        ok: Whether it compiles and every kernel fits.
+        reason: A `Reason`, "none" where it is ok.
+        detail: Why not: the compiler's text, or one line a kernel that cannot be launched.
+        kernels: What each kernel needs.
+        seconds: Wall time.
+    """
+
+    arch: str
+    ok: bool
+    reason: Reason
+    detail: str
+    kernels: tuple[Need, ...] = ()
+    seconds: float = 0.0
 
 
 def with_deadline(limits: Limits) -> Limits:

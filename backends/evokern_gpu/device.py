@@ -23,9 +23,6 @@ from evokern_gpu.relocation import relocated
 if TYPE_CHECKING:
     from torch import Tensor
 
-EVICTED = 4
-"""Times the L2 that are read to make caches cold."""
-
 PROBE_STEPS = 4096
 """Dependent operations of the probe: about 8 us on an H200."""
 
@@ -118,7 +115,7 @@ class Gpu:
         import torch
 
         self.driver.enter()
-        return torch.as_tensor(_Memory(window), device=f"cuda:{self.ordinal}")
+        return torch.as_tensor(Memory(window.address, window.size), device=f"cuda:{self.ordinal}")
 
     def evict(self) -> None:
         """Read four times the L2, so that nothing else is cached and nothing is left to write back; returns when it is done.
@@ -127,7 +124,7 @@ class Gpu:
         """
         self.driver.enter()
         if self._evict is None:
-            size = EVICTED * self._facts["l2_bytes"]
+            size = instruments.EVICTED * self._facts["l2_bytes"]
             self._evicted = self.driver.allocate(size)
             self.driver.fill(self._evicted, instruments.CLEAN, size)
             self._evict = self._instruments.read(self._evicted, size, self._word, _DEFAULT_STREAM)
@@ -203,18 +200,16 @@ class Gpu:
         self._monitor.close()
 
 
-class _Memory:
-    """A window as array libraries take it.
+class Memory:
+    """Bytes of device memory as array libraries take them, uint8, shape (size,).
 
     Source: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3.
+
+    Args:
+        address: Of the first.
+        size: How many.
     """
 
-    def __init__(self, window: Window) -> None:
-        self.window = window
-        self.__cuda_array_interface__ = {
-            "shape": (window.size,),
-            "typestr": "|u1",
-            "data": (window.address, False),
-            "strides": None,
-            "version": 3,
-        }
+    def __init__(self, address: int, size: int) -> None:
+        data = (address, False)
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": data, "strides": None, "version": 3}

@@ -32,6 +32,9 @@ NAMES = (
 CLEAN = 0x3F9D70A5
 """What memory that is read for eviction holds: no pattern that memory controllers treat in another way, as they may zeros."""
 
+EVICTED = 4
+"""Times the L2 that are read to make caches cold."""
+
 FLOPS = 2 * 16
 """Operations a step and thread of `evokern_multiply_add`."""
 

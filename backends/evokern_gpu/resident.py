@@ -11,14 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evokern_gpu import instruments
-from evokern_gpu.device import EVICTED
+from evokern_gpu.device import Memory
 from evokern_gpu.driver import Driver
+from evokern_gpu.kernel import OUTRAN
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-OUTRAN = 122
-"""Status of a sample that took longer to enqueue than the device was kept busy for (`evokern.evaluator.call.runner.OUTRAN`)."""
 
 _LONGER = 2.5
 """The device is kept busy for so many times what the last sample of its kind took to enqueue."""
@@ -42,7 +40,7 @@ class Resident:
         self._torch, self._driver = torch, Driver()
         facts = self._driver.facts()
         self._instruments = instruments.Instruments(self._driver, instruments.cubin(facts["arch"]))
-        self._word, size = self._driver.allocate(4096), EVICTED * int(facts["l2_bytes"])
+        self._word, size = self._driver.allocate(4096), instruments.EVICTED * int(facts["l2_bytes"])
         clean = self._driver.allocate(size)
         self._driver.fill(clean, instruments.CLEAN, size)
         self._evict = self._instruments.read(clean, size, self._word, _DEFAULT_STREAM)
@@ -55,11 +53,11 @@ class Resident:
             address = self._driver.import_(descriptor, size, read_only=False)
         finally:
             os.close(descriptor)
-        return self._torch.as_tensor(_Memory(address, size), device="cuda")
+        return self._torch.as_tensor(Memory(address, size), device="cuda")
 
     def part(self, window: Any, offset: int, size: int) -> Tensor:
         """Bytes of a window as a tensor that begins at its first element: a storage offset is one more thing to depend on."""
-        return self._torch.as_tensor(_Memory(window.data_ptr() + offset, size), device="cuda")
+        return self._torch.as_tensor(Memory(window.data_ptr() + offset, size), device="cuda")
 
     def synchronise(self) -> None:
         """Wait for the device."""
@@ -89,11 +87,3 @@ class Resident:
         self._driver.wait_for(self._end)
         del held
         return OUTRAN if enqueued_ns > busy_ns else 0, int(self._driver.elapsed_ns(self._start, self._end))
-
-
-class _Memory:
-    """Device memory as array libraries take it (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3)."""
-
-    def __init__(self, address: int, size: int) -> None:
-        data = (address, False)
-        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": data, "strides": None, "version": 3}

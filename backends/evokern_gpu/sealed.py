@@ -21,9 +21,6 @@ from evokern_gpu.driver import Driver, DriverError, Prepared
 from evokern_gpu.kernel import OUTRAN, OUTSIDE, UNKNOWN_CALL, Argument, DeviceKernel, Go, Spec, ended_by_device_errors
 from evokern_gpu.launches import Copy, Fill, Item, Launch, LaunchList, call_key
 
-EVICTED = 4
-"""Times the L2 that are read."""
-
 FIRST_BLOCKER_NS = (10_000_000, 1_000_000)
 """Of the first two samples of a call: in the first the driver may have to load and to make room, of the second nothing is known."""
 
@@ -62,7 +59,7 @@ class SealedKernel(DeviceKernel):
         with ended_by_device_errors():
             self._functions = self._loaded()
             code = instruments.Instruments(self.driver, held.instruments)
-            size = EVICTED * int(self.driver.facts()["l2_bytes"])
+            size = instruments.EVICTED * int(self.driver.facts()["l2_bytes"])
             self._clean, self._word = self.driver.allocate(size), self.driver.allocate(4096)
             self.driver.fill(self._clean, instruments.CLEAN, size)
             self._evict = code.read(self._clean, size, self._word, self.stream)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from evokern_gpu import card, measuring, nvcc, toolkit
+from evokern_gpu import card, nvcc, toolkit
 from evokern_gpu.building import Compiled, DeviceBuilder, Recipe
 
-from evokern.backend import Built, Facts
+from evokern.backend import Facts
 from evokern.errors import Unavailable
 from evokern.kernel import Kernel
 from evokern.syntax.flags import flags_of
-from evokern.task import DType
 from evokern_hip import amd, platforms
 from evokern_hip.platforms import SHIM, Platform
-
-if TYPE_CHECKING:
-    from evokern_gpu.device import Gpu
 
 SOURCE = "kernel.hip"
 
@@ -35,7 +30,6 @@ class HipBackend(DeviceBuilder):
     name = "hip"
     dialects: tuple[str, ...] = ("hip",)
     preference = 1
-    dtypes: tuple[DType, ...] = (DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)
 
     def probe(self) -> Facts:
         """What is here; neither a context nor a compilation is begun.
@@ -58,40 +52,6 @@ class HipBackend(DeviceBuilder):
                 mend=f"Compile gates work without; on an NVIDIA GPU set {platforms.SETTING}=nvidia",
             )
         raise Unavailable("kernels are built for AMD GPUs and not run on them yet", where=str(amd.DEVICE), mend="Compile gates work")
-
-    def require(self, dtype: DType) -> None:
-        """Refuse an element type that is not built for.
-
-        Raises:
-            Unavailable: It is not in `dtypes`.
-        """
-        if dtype not in self.dtypes:
-            raise Unavailable(f"{dtype} is not here yet on the {self.name} backend", mend=f"Use one of {', '.join(self.dtypes)}")
-
-    def loader(self) -> str:
-        """`module:function` for the runner."""
-        return "evokern_gpu.loader:load"
-
-    def read(self, kernel: Kernel, built: Built) -> dict[str, str]:
-        """Traits of a product and what it asks of the system (`evokern.building.linkage`); `platform` says for whom it was built."""
-        return dict(built.traits)
-
-    def instruments(self) -> dict[str, Kernel]:
-        """Kernels that measure the machine: "null" and "copy"."""
-        return measuring.instruments("hip")
-
-    def server(self) -> None:
-        """None: a runner's calls are answered by `evokern_gpu.kernel`."""
-
-    def device(self, home: Path) -> Gpu:
-        """The GPU in the judge's process, opened; an NVIDIA one.
-
-        Raises:
-            Unavailable: There is none, or the driver refuses.
-        """
-        from evokern_gpu.device import Gpu
-
-        return Gpu(home=home)
 
     def recipe(self, kernel: Kernel) -> Recipe:
         """How a kernel is built on the platform that `platforms.chosen` says.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from evokern_gpu.building import with_deadline
+from evokern_gpu.building import Gated, with_deadline
 
 from evokern.backend import Limits, Sandbox
 from evokern.errors import SourceError
@@ -18,28 +17,7 @@ ARCHS = ("gfx90a", "gfx942")
 """What is gated for where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gated:
-    """What one architecture's compiler made of a source.
-
-    Attributes:
-        arch: What was built for.
-        ok: Whether it compiles and every kernel fits.
-        reason: A `Reason`, "none" where it is ok.
-        detail: Why not: the compiler's text, or one line a kernel that cannot be launched.
-        kernels: What each kernel needs.
-        seconds: Wall time.
-    """
-
-    arch: str
-    ok: bool
-    reason: Reason
-    detail: str
-    kernels: tuple[amd.Needs, ...] = ()
-    seconds: float = 0.0
-
-
-def gate(source: str, archs: Sequence[str] = ARCHS, *, sandbox: Sandbox, limits: Limits | None = None) -> list[Gated]:
+def gate(source: str, archs: Sequence[str] = ARCHS, *, sandbox: Sandbox, limits: Limits | None = None) -> list[Gated[amd.Needs]]:
     """Compile a HIP source for each architecture and say whether it can be launched there.
 
     Args:
@@ -55,7 +33,7 @@ def gate(source: str, archs: Sequence[str] = ARCHS, *, sandbox: Sandbox, limits:
     return [_gated(kernel, amd.checked(arch), sandbox, bounds) for arch in archs]
 
 
-def _gated(kernel: Kernel, arch: str, sandbox: Sandbox, limits: Limits) -> Gated:
+def _gated(kernel: Kernel, arch: str, sandbox: Sandbox, limits: Limits) -> Gated[amd.Needs]:
     backend = HipBackend()
     try:
         recipe = backend.recipe_for(kernel, arch, is_gate=True)

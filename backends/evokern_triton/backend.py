@@ -13,15 +13,16 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from evokern_gpu import card
+from evokern_gpu.building import source_bytes, with_deadline
 
 from evokern.backend import Built, Completed, Device, Facts, Limits, Sandbox
 from evokern.building import product
+from evokern.building.batch import finished
 from evokern.errors import Unavailable
 from evokern.evaluation import Reason
 from evokern.kernel import Kernel
@@ -30,9 +31,6 @@ from evokern_triton import artefact, calls, target, traits
 from evokern_triton.artefact import Artefact, Specialisation
 from evokern_triton.building import ARTEFACT, REPORT, REQUEST
 from evokern_triton.instruments import INSTRUMENTS
-
-BUILD_SECONDS = 60.0
-"""Time of one build where the limits do not say."""
 
 MOST_AHEAD = 3
 """Specialisations that are compiled for others than visible workloads, beside the general ones."""
@@ -59,7 +57,6 @@ _MOST_READ = 4
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    index: int
     kernel: Kernel
     key: str
 
@@ -150,7 +147,7 @@ class TritonBackend:
             kernels: Distinct kernels.
             sandbox: Where compilers and readers run.
             cache: Folder for products.
-            limits: Of one build; its `seconds` default to `BUILD_SECONDS`.
+            limits: Of one build; its `seconds` default to `evokern_gpu.building.BUILD_SECONDS`.
             seal: Key of the seals on products.
 
         Returns:
@@ -160,20 +157,10 @@ class TritonBackend:
             Unavailable: No Triton.
             ValueError: No task was named.
         """
-        limits = limits if limits.seconds is not None else dataclasses.replace(limits, seconds=BUILD_SECONDS)
-        results: dict[int, Built] = {}
-        jobs: list[_Job] = []
-        for index, kernel in enumerate(kernels):
-            planned = self._plan(index, kernel, cache, seal)
-            if isinstance(planned, Built):
-                results[index] = planned
-            else:
-                jobs.append(planned)
+        limits = with_deadline(limits)
+        planned = [self._plan(kernel, cache, seal) for kernel in kernels]
         # Each build and each reader has a slot of its own: what one source does to it, no other sees.
-        with ThreadPoolExecutor(max(1, min(len(jobs), len(limits.cpus) or len(os.sched_getaffinity(0)))), "build") as workers:
-            built = workers.map(lambda job: self._made(job, sandbox, limits, cache, seal), jobs)
-            results |= {job.index: one for job, one in zip(jobs, built, strict=True)}
-        return [results[index] for index in range(len(kernels))]
+        return finished(planned, _Job, lambda job: self._made(job, sandbox, limits, cache, seal), limits.cpus)
 
     def loader(self) -> str:
         """`module:function` for the runner."""
@@ -197,11 +184,11 @@ class TritonBackend:
         """What is compiled for."""
         return target.target_for(self._named or _here(), **(self._given or {}))
 
-    def _plan(self, index: int, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
+    def _plan(self, kernel: Kernel, cache: Path, seal: bytes) -> Built | _Job:
         if kernel.dialect not in self.dialects:
             return Built(False, None, Reason.UNSUPPORTED, f"the {self.name} backend takes {', '.join(self.dialects)}, not {kernel.dialect}")
         key = product.key_of(
-            source=kernel.source.encode("utf-8", "surrogatepass").hex(),
+            source=source_bytes(kernel).hex(),
             entry=kernel.entry,
             request=self._request(kernel),
             compiler=toolchain().identity,
@@ -210,7 +197,7 @@ class TritonBackend:
         found = product.Product.find(cache, key, seal)
         if found:
             return Built(True, found.path, digest=found.digest, traits=found.traits, images=found.images)
-        return _Job(index, kernel, key)
+        return _Job(kernel, key)
 
     def _made(self, job: _Job, sandbox: Sandbox, limits: Limits, cache: Path, seal: bytes) -> Built:
         tried = self.tried(job.kernel, sandbox, limits, most_ahead=MOST_AHEAD)

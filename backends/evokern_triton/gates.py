@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from evokern_gpu.building import with_deadline
 
 from evokern.backend import Limits, Sandbox
 from evokern.evaluation import Reason
 from evokern.kernel import Kernel
 from evokern_triton import calls
-from evokern_triton.backend import BUILD_SECONDS, TritonBackend
+from evokern_triton.backend import TritonBackend
 from evokern_triton.target import TARGETS
 
 
@@ -73,15 +74,14 @@ def gate(
         shapes: The calls that it is for, as `calls.calls_for` makes them; the visible ones count.
         targets: Names, of `TARGETS`.
         sandbox: Where the compiler runs.
-        limits: Of one target; a time of `BUILD_SECONDS` where they have none.
+        limits: Of one target; a time of `evokern_gpu.building.BUILD_SECONDS` where they have none.
         entry: Name of the function that is called.
 
     Raises:
         Unavailable: No Triton.
         ValueError: No such target.
     """
-    bounded = limits or Limits()
-    bounded = bounded if bounded.seconds is not None else dataclasses.replace(bounded, seconds=BUILD_SECONDS)
+    bounded = with_deadline(limits or Limits())
     visible = tuple(call for call in shapes if call.visible)
     return [_gated(Kernel("triton", source, entry), visible, name, sandbox, bounded) for name in targets]
 

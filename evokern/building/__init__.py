@@ -1,5 +1,6 @@
 """What backends of compiled dialects share: products on disk, and what a product asks of the system.
 
+batch     several builds side by side
 product   the cache of built libraries and device binaries
 linkage   what a library asks of the system, from its headers
 """

@@ -73,10 +73,6 @@ class Machine(Protocol):
         """Microseconds that a baseline must take on a workload for it to be timed."""
         ...
 
-    def readable(self) -> list[Path]:
-        """What slots of kernels see beside their policy's view."""
-        ...
-
     def kept_bytes(self) -> int:
         """What may be left in caches of a call's inputs when it begins."""
         ...
@@ -135,10 +131,6 @@ class HostMachine:
     def shortest_us(self, clock: JudgedClock) -> float:
         """See `Machine`."""
         return max(SHORTEST_US, SHORTEST_NULLS * clock.null_ns / 1000)
-
-    def readable(self) -> list[Path]:
-        """Nothing."""
-        return []
 
     def kept_bytes(self) -> int:
         """See `Machine`."""

@@ -425,7 +425,7 @@ class Session:
         return KernelContestant(
             name, self.task, self.dtype, built.artefact, kernel.entry, self._backend.loader(), self.spawner, KERNEL_ZYGOTES,
             self._limits(), {"OMP_NUM_THREADS": threads, "OMP_PROC_BIND": "true"}, digest=built.digest, server=self._server,
-            everywhere=sorted(self._runner_cpus | self._judge_cpus), memory=self._machine.memory, readable=self._machine.readable(),
+            everywhere=sorted(self._runner_cpus | self._judge_cpus), memory=self._machine.memory,
         )  # fmt: skip
 
     def _timed(self, name: str, kernel: Kernel, built: Built) -> KernelContestant:

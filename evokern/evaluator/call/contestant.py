@@ -125,7 +125,6 @@ class KernelContestant:
         digest: sha256 of the library, hex, which it must still have whenever it is taken.
         server: The built `Backend.server()`, or None.
         memory: Where its windows live.
-        readable: What its slots see beside their policy's view.
         sealed: See `Contestant`.
         workspaces: Bytes of workspace by shape, where that was told before; else every runner is asked.
         everywhere: Processors on which calls that are not timed take turns; those of `limits` where empty.
@@ -147,7 +146,6 @@ class KernelContestant:
     digest: str = ""
     server: Built | None = None
     memory: Memory = HOST
-    readable: Sequence[Path] = ()
     sealed: bool = False
     workspaces: Mapping[Shape, int] | None = None
     _stocked: list[Future[Caller]] = field(default_factory=list, init=False, repr=False)
@@ -235,7 +233,6 @@ class KernelContestant:
                 limits=limits,
                 artefacts=artefacts,
                 environment=self.environment,
-                readable=self.readable,
                 policy=self.memory.policy,
                 timed=self.memory is HOST,
                 sealed=self.sealed,

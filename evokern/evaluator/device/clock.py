@@ -37,13 +37,11 @@ class DeviceEvictor:
 
     Attributes:
         bytes_per_ns: See above.
-        size: Bytes that stay in its caches at most.
+        is_needed: Whether the judge is to do it.
     """
 
     def __init__(self, device: Device, bytes_per_ns: float) -> None:
-        self._device, self.bytes_per_ns = device, bytes_per_ns
-        self.size = int(device.facts()["l2_bytes"])
-        self.is_needed = True
+        self._device, self.bytes_per_ns, self.is_needed = device, bytes_per_ns, True
 
     def evict(self) -> None:
         """Read clean memory, and wait."""

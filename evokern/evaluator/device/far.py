@@ -57,10 +57,7 @@ class Far:
 
     def surround(self, word: Bytes) -> None:
         """Fill what lies beside the tensor, between its rows included, with a word; the tensor itself is written afterwards."""
-        first, last = self._one.place.offset, self._one.place.offset + self._one.extent
-        begin = max(first - SLACK_BYTES, first % self._size)
-        end = min(last + SLACK_BYTES, self._bytes.numel())
-        self._flat(begin, end - (end - begin) % self._size).fill_(self._value(word))
+        self._about().fill_(self._value(word))
 
     def fill(self, word: Bytes) -> None:
         """Write a word to every element."""
@@ -84,10 +81,7 @@ class Far:
 
     def canary_broken(self, word: Bytes) -> bool:
         """Whether anything beside the elements, within `SLACK_BYTES`, is not the word."""
-        first, last = self._one.place.offset, self._one.place.offset + self._one.extent
-        begin = max(first - SLACK_BYTES, first % self._size)
-        end = min(last + SLACK_BYTES, self._bytes.numel())
-        whole = self._flat(begin, end - (end - begin) % self._size)
+        whole = self._about()
         beside = whole.numel() - self._one.view.size
         return bool(int((whole == self._value(word)).sum().item()) - self.left(word) != beside)
 
@@ -126,8 +120,12 @@ class Far:
         source = self._sources.get(values, self._one.argument.name, self._bytes.device)
         return source if rows is None else source.index_select(0, torch.from_numpy(rows).to(source.device))
 
-    def _flat(self, begin: int, end: int) -> torch.Tensor:
-        return self._bytes[begin:end].view(_kind(self._size))
+    def _about(self) -> torch.Tensor:
+        """Words from up to `SLACK_BYTES` before the first element to as many after the last."""
+        first, last = self._one.place.offset, self._one.place.offset + self._one.extent
+        begin = max(first - SLACK_BYTES, first % self._size)
+        end = min(last + SLACK_BYTES, self._bytes.numel())
+        return self._bytes[begin : end - (end - begin) % self._size].view(_kind(self._size))
 
     def _view(self) -> torch.Tensor:
         place = self._one.place

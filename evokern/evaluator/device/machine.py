@@ -14,6 +14,7 @@ from evokern.evaluator.call.caller import Fault
 from evokern.evaluator.call.contestant import KernelContestant
 from evokern.evaluator.call.window import Memory
 from evokern.evaluator.device.clock import DeviceClock, DeviceEvictor
+from evokern.evaluator.device.far import Sources
 from evokern.evaluator.device.memory import DeviceMemory
 from evokern.evaluator.device.sealing import SealedForm, Unsealable, sealed_form
 from evokern.evaluator.reference.sets import Shelf
@@ -53,8 +54,9 @@ class DeviceMachine:
         self._device, self._folder = device, home / "sealed"
         self.device_entry = device.resident()
         self.torch_modules: Sequence[str] = [self.device_entry.partition(":")[0]]
-        self.memory: Memory = DeviceMemory(device, Policy.DEVICE)
-        self.torch_memory: Memory = DeviceMemory(device, Policy.DEVICE_TORCH)
+        sources = Sources()
+        self.memory: Memory = DeviceMemory(device, Policy.DEVICE, sources)
+        self.torch_memory: Memory = DeviceMemory(device, Policy.DEVICE_TORCH, sources)
         self.zygotes: Mapping[str, Sequence[str]] = {SEALED: ["evokern.evaluator.call.runner", device.sealed_loader().split(":")[0]]}
         self._shelf: Shelf | None = None
         self._forms: dict[str, tuple[SealedForm, Path] | str] = {}
@@ -77,7 +79,7 @@ class DeviceMachine:
         sealed, path = form
         found = replace(
             contestant, artefact=path, entry="", loader=self._device.sealed_loader(), zygotes=(SEALED,), server=None, sealed=True,
-            digest=hashlib.sha256(sealed.content).hexdigest(), workspaces=sealed.workspaces, readable=(),
+            digest=hashlib.sha256(sealed.content).hexdigest(), workspaces=sealed.workspaces,
         )  # fmt: skip
         return found, ""
 
@@ -117,10 +119,6 @@ class DeviceMachine:
     def shortest_us(self, clock: JudgedClock) -> float:
         """See `Machine`."""
         return SHORTEST_US
-
-    def readable(self) -> list[Path]:
-        """See `Machine`."""
-        return []
 
     def kept_bytes(self) -> int:
         """All of the last cache: what was evicted by reading leaves nothing, but of that no device gives a promise."""

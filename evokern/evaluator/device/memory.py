@@ -24,11 +24,11 @@ class DeviceMemory:
     Args:
         device: The judge's.
         policy: Of the slots whose runners use it.
+        sources: Inputs on the device, shared with whoever else writes them there; of its own where None.
     """
 
-    def __init__(self, device: Device, policy: Policy = Policy.DEVICE) -> None:
-        self.device, self.policy = device, policy
-        self._sources = Sources()
+    def __init__(self, device: Device, policy: Policy = Policy.DEVICE, sources: Sources | None = None) -> None:
+        self.device, self.policy, self._sources = device, policy, sources or Sources()
         self._one_at_a_time = threading.Lock()
 
     def window(self, size: int, reach: int, *, read_only: bool) -> DeviceWindow:
